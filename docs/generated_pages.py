@@ -58,7 +58,8 @@ def commands_page() -> str:
         command = group.commands[name]
         if command.hidden:
             continue
-        text, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
+        text, _, example = inspect.cleandoc(command.help or "").partition("\b\nExample:\n")
+        example = example.replace("\\\n", "")
         flags = [(_written(flag), flag.help) for flag in command.params if getattr(flag, "help", None)]
         rows = "".join(f"| `{flag}` | {(meaning or '').replace('|', ' ')} |\n" for flag, meaning in flags)
         parts.append(

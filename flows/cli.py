@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import atexit
 import gc
+import inspect
 import os
+import re
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.flows import definitions
-from evenfold.flows.commands import manifests, operations, studies
-from evenfold.flows.commands.flags import EPILOG, GATE_FAILED, Commands, Grouped, answer, command_of
+from evenfold.flows.commands import deploying, manifests, operations, studies
+from evenfold.flows.commands.flags import GATE_FAILED, Answer, Commands, Grouped, command_of
 from evenfold.splitters.errors import SplitError
+from evenfold.tasks.requests import signature_of
 
 from evenfold import flows
 
 app = typer.Typer(
     cls=Commands,
     help="Split data once, provably; train a model per fold; record honest scores.",
-    epilog=EPILOG,
+    epilog="\b\nExit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed.\n"
+    "Every command has an example in its own --help, and --json for machines.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -52,29 +57,33 @@ def _asked_first(
 OK, BAD_INPUT, EVALUATION_FAILED = 0, 2, 3
 
 
-def _runs(name: str) -> Any:
-    """Return what a command of a flow does: it runs the flow, and prints what came of it."""
+def _flow(name: str) -> Callable[..., Answer]:
+    """Return the function of a flow's command: it runs the flow."""
 
-    def act(as_json: bool, **arguments: Any) -> None:
+    def run(**arguments: Any) -> Answer:
         from evenfold.flows.commands import show
 
         with show.progress(show.consoles()[1]):
-            outcome = getattr(flows, name)(**arguments)
-        answer(outcome, as_json, show.SHOWN[name])
+            return Answer(getattr(flows, name)(**arguments), show.SHOWN[name])
 
-    return act
+    declared = getattr(definitions, name)
+    first, *_, example = inspect.cleandoc(declared.__doc__).split("\n\n")  # between them is what Python may ask
+    run.__name__, run.__doc__ = name, f"{first}\n\n{example}"
+    run.__signature__ = signature_of(declared)  # type: ignore[attr-defined]
+    return run
 
 
-FLOWS: tuple[Any, ...] = (
-    definitions.split, definitions.evaluate, definitions.plan, definitions.tune, definitions.extend,
-    definitions.retrain,
+IN_ORDER: tuple[Any, ...] = (
+    studies.demo, *map(_flow, ("split", "evaluate", "plan", "retrain", "extend")), manifests.audit, manifests.verify,
+    manifests.diff, operations.list_, manifests.show, manifests.export, manifests.adopt, manifests.join,
+    operations.load, studies.compare, studies.predict, studies.score, operations.leaderboard, _flow("tune"),
+    studies.folds, studies.strategies, deploying.deploy, operations.doctor, operations.withdraw, operations.rollback,
+    operations.champion, operations.replay, operations.answer, operations.trust, operations.up, operations.clean,
 )  # fmt: skip
-for flow in FLOWS:
-    app.command(cls=Grouped)(command_of(flow, _runs(flow.__name__)))
-for study in (studies.demo, studies.compare, studies.predict, studies.score, studies.folds, studies.strategies):
-    app.command(cls=Grouped)(command_of(study))
-for command in (*manifests.COMMANDS, *operations.COMMANDS):
-    app.command(command.__name__.rstrip("_"), cls=Grouped)(command)
+COMMANDS: dict[str, Callable[..., Answer]] = {function.__name__.rstrip("_"): function for function in IN_ORDER}
+for name, function in COMMANDS.items():
+    beginning = re.split(r"(?<=.{30})[;:,.](?=\s|$)", inspect.getdoc(function) or "", maxsplit=1)[0]
+    app.command(name, cls=Grouped, short_help=beginning)(command_of(function))
 
 
 def main() -> None:

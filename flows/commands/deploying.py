@@ -1,29 +1,28 @@
-"""A deployment of a specification and a model, made or updated on a Prefect server."""
+"""The command that makes a deployment of a specification and a model on a Prefect server, or updates it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from evenfold.manifests import SplitSpec
-from evenfold.splitters import SplitError
+import typer
 from evenfold.splitters.deployed import is_address, require_no_password
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.server import kept_server
-from prefect import get_client
-from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
-from prefect.exceptions import ObjectNotFound
-from prefect.schedules import Cron, Schedule
-from prefect.settings import PREFECT_API_URL, temporary_settings
-from pydantic import BaseModel
+from evenfold.splitters.errors import SplitError
 
 from evenfold import flows
 
+from .flags import Answer, busy
+
+if TYPE_CHECKING:
+    from evenfold.manifests import SplitSpec
+    from evenfold.tasks.runtime.home import Home
+    from prefect.schedules import Schedule
+
+FlowName = Literal["retrain", "evaluate", "split"]
 PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
 
@@ -47,62 +46,91 @@ PATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "8", "PREFECT_CLIENT_RETRY_EXTRA_CODES"
 TAKEN_ALONG = ("EVENFOLD_RESULTS", "EVENFOLD_ALLOWED_MODULES", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME")
 
 
-class Deployed(TypedDict):
-    """A deployment, whether it was made or updated, what an update changed, and the pool that it runs in."""
+def deploy(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML or JSON file of the specification.")],
+    data: Annotated[str, typer.Option(help="The table, as the worker finds it; relative to this folder.")],
+    model: Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
+    flow: Annotated[FlowName, typer.Option(help="What a run does.")] = "retrain",
+    cron: Annotated[str | None, typer.Option(help="When it runs: '0 4 * * 1' is Mondays at four.")] = None,
+    timezone: Annotated[str, typer.Option(help="Of which place that is the time, such as Europe/Berlin.")] = "UTC",
+    pool: Annotated[
+        str, typer.Option(help="Work pool: process, docker or kubernetes; made if there is none.")
+    ] = "evenfold",
+    image: Annotated[str, typer.Option(help="Image of a docker or kubernetes pool.")] = "evenfold:latest",
+    queue: Annotated[str | None, typer.Option(help="Work queue of that pool; by default the pool's own.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of the deployment; by default the specification's.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Beside those that say what it is; several times.")] = None,
+    registered_name: Annotated[str | None, typer.Option(help="Of the model that a retraining registers.")] = None,
+    retries: Annotated[int | None, typer.Option(min=0, help="How often a failed run is tried again.")] = None,
+) -> Answer:
+    """Make a deployment of a specification on the Prefect server, or update it.
 
-    deployment: str
-    id: str
-    what: str
-    pool: str
-    type: str
-    paused: bool
-    changes: dict[str, tuple[object, object]]
+    An update says what it changes, and leaves a deployment or a schedule that is paused as it is.
+
+    Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
+    """
+    published, retrying = getattr(flows, flow), {"PREFECT_FLOWS_DEFAULT_RETRIES": str(retries)}
+    with busy(f"deploying {flow} of {spec}") as home:
+        request, parameters = _checked(published, data, spec=spec, model=model, registered_name=registered_name)
+        name, tags = name or request.name, ["evenfold", flow, f"split:{request.name}", *(tag or ())]
+        kind, earlier, current = _applied(
+            home, published, _schedule(cron, timezone), pool, image, {} if retries is None else retrying, name=name,
+            parameters=parameters, tags=tags, description=f"evenfold: {flow} {request.name}.", work_queue_name=queue,
+        )  # fmt: skip
+    what, when = (
+        "updated" if earlier else "made",
+        f"runs at {cron} ({timezone})" if cron else "runs when it is asked to",
+    )
+    paused, changes = current.paused or _is_idle(current), _changes(earlier, current) if earlier else {}
+    words = [
+        f"{flow}/{name}: {what}; {when}, in pool {pool} ({kind})",
+        *(["  it is paused, and stays so: prefect deployment schedule resume ..."] if paused else []),
+        *(f"  {fact}: {before} -> {after}" for fact, (before, after) in changes.items()),
+        f"  a worker takes its runs: prefect worker start --pool {pool}",
+    ]
+    came = {"deployment": f"{flow}/{name}", "id": str(current.id), "what": what, "pool": pool, "type": kind}
+    return Answer(came | {"paused": paused, "changes": changes}, "\n".join(words))
 
 
-def deployed(
-    home: Home, spec: Path, data: str, model: str | None, flow: str, cron: str | None, timezone: str, pool: str,
-    image: str, name: str | None, *, queue: str | None = None, tags: Sequence[str] = (),
-    registered_name: str | None = None, retries: int | None = None,
-) -> Deployed:  # fmt: skip
-    """Make or update the deployment and return what became of it; raises SplitError or ModelError before it does.
+def _applied(
+    home: Home, published: Any, schedule: Schedule | None, pool: str, image: str, settings: dict[str, str], name: str,
+    **options: object,
+) -> tuple[str, Any, Any]:  # fmt: skip
+    """Make or update a deployment; return the type of its pool, what was there before, and what is there now.
 
     One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
     """
-    published = getattr(flows, flow)
-    specification, parameters = _checked(published, data, spec=spec, model=model, registered_name=registered_name)
-    name = name or specification.name
-    schedule = _schedule(cron, timezone)
+    from prefect import get_client
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+    from prefect.exceptions import ObjectNotFound
+
     with _server(home), get_client(sync_client=True) as client:
         kind, earlier = _pool(client, pool), None
         with contextlib.suppress(ObjectNotFound):
-            earlier = client.read_deployment_by_name(f"{flow}/{name}")
-        if schedule and earlier and earlier.schedules and not any(each.active for each in earlier.schedules):
+            earlier = client.read_deployment_by_name(f"{published.name}/{name}")
+        if schedule and earlier and _is_idle(earlier):
             schedule = replace(schedule, active=False)
-        again = {} if retries is None else {"PREFECT_FLOWS_DEFAULT_RETRIES": str(retries)}
         deployment = published.to_deployment(
             name,
-            parameters=parameters,
-            tags=["evenfold", flow, f"split:{specification.name}", *tags],
+            **options,
             paused=earlier.paused if earlier else False,
-            description=f"evenfold: {flow} {specification.name}.",
             work_pool_name=pool,
-            work_queue_name=queue,
-            job_variables=template(kind, _environment(home, kind) | again, Path.cwd(), image),
+            job_variables=template(kind, _environment(home, kind) | settings, Path.cwd(), image),
             concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
             **({"schedule": schedule} if schedule else {}),
         )
-        current = client.read_deployment(deployment.apply())
-    before, after = _facts(earlier) if earlier else {}, _facts(current)
-    differing = [what for what in sorted(before | after) if before.get(what) != after.get(what)] if earlier else []
-    idle = bool(current.schedules) and not any(each.active for each in current.schedules)
-    return Deployed(
-        deployment=f"{flow}/{name}", id=str(current.id), what="updated" if earlier else "made", pool=pool, type=kind,
-        paused=current.paused or idle, changes={what: (before.get(what), after.get(what)) for what in differing},
-    )  # fmt: skip
+        return kind, earlier, client.read_deployment(deployment.apply())
+
+
+def _is_idle(deployment: Any) -> bool:
+    """Return whether a deployment has schedules, and all are off."""
+    return bool(deployment.schedules) and not any(each.active for each in deployment.schedules)
 
 
 def _schedule(cron: str | None, timezone: str) -> Schedule | None:
     """Return when a deployment runs by itself; raises SplitError for what is no time."""
+    from prefect.schedules import Cron
+
     try:
         return None if cron is None else Cron(cron, timezone=timezone)
     except Exception as error:
@@ -114,6 +142,8 @@ def _schedule(cron: str | None, timezone: str) -> Schedule | None:
 
 def _checked(published: Any, data: str, **declared: object) -> tuple[SplitSpec, dict[str, object]]:
     """Return the specification, and the parameters as Prefect keeps them; SplitError or ModelError for bad ones."""
+    from pydantic import BaseModel
+
     if is_address(data):
         require_no_password(data)  # Prefect keeps what it calls a flow with
     fields = {name: value for name, value in declared.items() if value is not None}
@@ -125,6 +155,13 @@ def _checked(published: Any, data: str, **declared: object) -> tuple[SplitSpec, 
         value = getattr(request, name)
         parameters[name] = value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
     return request.spec, parameters
+
+
+def _changes(earlier: Any, current: Any) -> dict[str, tuple[object, object]]:
+    """Return what an update of a deployment changed: before, and after."""
+    before, after = _facts(earlier), _facts(current)
+    pairs = {what: (before.get(what), after.get(what)) for what in sorted(before | after)}
+    return {what: (was, now) for what, (was, now) in pairs.items() if was != now}
 
 
 def _facts(deployment: Any) -> dict[str, object]:
@@ -151,6 +188,9 @@ def _environment(home: Home, kind: str) -> dict[str, str]:
 
 def _server(home: Any) -> Any:
     """Return a context in which the server that deployments go to is the one that is set, or kept for the home."""
+    from evenfold.tasks.runtime.server import kept_server
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
     if PREFECT_API_URL.value():
         return contextlib.nullcontext()
     server = kept_server(home)
@@ -161,6 +201,9 @@ def _server(home: Any) -> Any:
 
 def _pool(client: Any, name: str) -> str:
     """Return the type of a work pool, made for processes where there is none."""
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectNotFound
+
     try:
         kind = client.read_work_pool(name).type
     except ObjectNotFound:

@@ -1,7 +1,4 @@
-"""The base of commands: flags, made of what a function is asked; how they are listed; and how they answer.
-
-While one is at work a terminal has a sign of life, where there are no steps to count.
-"""
+"""Commands of functions: what one takes are flags, and what it returns is printed, or is JSON with --json."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import inspect
 import json
 import os
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
@@ -26,6 +23,24 @@ if TYPE_CHECKING:
     from evenfold.tasks.runtime.home import Home
 
     from .console import Words
+
+GATE_FAILED = 1  # the exit code
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a command, and its words or what prints it; ``failed``: a gate is, as exit code 1 says."""
+
+    came: Any
+    words: str | Callable[[Words, Any], None]
+    failed: bool = False
+
+
+def show_json(out: Words, came: Any) -> None:
+    """Print a result as one JSON object."""
+    from pydantic import BaseModel
+
+    out.print_json(came.model_dump_json() if isinstance(came, BaseModel) else json.dumps(came))
 
 
 def _set_workers(n: int | None) -> None:
@@ -43,51 +58,61 @@ Workers = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
-def command_of(function: Callable[..., Any], act: Callable[..., None] | None = None) -> Callable[..., None]:
-    """Return the command that calls ``function``, whose flags are its parameters, and ``--json``.
+def command_of(function: Callable[..., Answer]) -> Callable[..., None]:
+    """Return the command that calls ``function`` and prints its answer; its flags are what that takes, and ``--json``.
 
-    ``act`` is called instead with what was given, ``as_json`` among it. A parameter that was not given keeps the
-    function's default. Types, descriptions and names of flags come from ``evenfold.tasks.requests``.
+    A parameter is declared by a ``Flag``, or as Typer's. One that is not given keeps the function's default.
     """
-    takes = {name: p for name, p in signature_of(function).parameters.items() if name != "as_json"}
-    flags = {name: Flag.of(p.annotation) for name, p in takes.items()}
-    parameters = [_parameter(p, flags[name]) for name, p in takes.items() if not flags[name].hidden]
-    if "engine" in takes:
-        parameters.append(
-            inspect.Parameter("workers", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Workers)
-        )
-    parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
+    takes = dict(signature_of(function).parameters)
+    hears = takes.pop("as_json", None)  # what it does depends on it
+    flags = {name: part for name, p in takes.items() for part in get_args(p.annotation) if isinstance(part, Flag)}
+    parameters = [_parameter(p, flags.get(name)) for name, p in takes.items()]
+    parameters = [p for p in parameters if p.name not in flags or not flags[p.name].hidden]
+    added = {"workers": (Workers, None)} if "engine" in takes else {}
+    for name, (kind, default) in {**added, "as_json": (Json, False)}.items():
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
 
-    def command(**values: Any) -> None:
+    def command(as_json: bool, **values: Any) -> None:
+        from .console import consoles
+
         arguments = {name: value for name, value in values.items() if value is not None and value != []}
         for name, flag in flags.items():
             if flag.example and name in arguments:
                 arguments[name] = values_of(flag.names[0], arguments[name], f"{flag.takes}, such as {flag.example}")
-        (act or function)(**arguments)
+        answer = function(**arguments, **({"as_json": as_json} if hears else {}))
+        out, _ = consoles()
+        if as_json:
+            show_json(out, answer.came)
+        elif isinstance(answer.words, str):
+            out.print(answer.words)
+        else:
+            answer.words(out, answer.came)
+        if answer.failed:
+            raise typer.Exit(GATE_FAILED)
 
-    command.__name__ = function.__name__
-    parts = inspect.cleandoc(function.__doc__ or "").split("\n\n")
-    command.__doc__ = "\n\n".join([parts[0], *(part for part in parts[1:] if part.startswith("Example:"))])
+    command.__doc__ = pasted(inspect.cleandoc(function.__doc__ or ""))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
 
-def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
-    name, text = parameter.name, flag.words
-    required = parameter.default is parameter.empty
-    annotation: Any = _as_typed(get_args(parameter.annotation)[0], flag)
+def _parameter(parameter: inspect.Parameter, flag: Flag | None) -> inspect.Parameter:
+    """Return a parameter as Typer takes it."""
+    if flag is None:
+        return parameter.replace(kind=parameter.KEYWORD_ONLY)
+    name, default = parameter.name, parameter.default
+    required = default is parameter.empty
+    kind: Any = _as_typed(get_args(parameter.annotation)[0], flag)
     if flag.argument:
-        annotation = Annotated[annotation, typer.Argument(metavar=flag.argument, help=text)]
+        kind = Annotated[kind, typer.Argument(metavar=flag.argument, help=flag.words)]
     else:
         # A switch that is off has one name: --refresh, and no --no-refresh.
-        names = flag.names or ([f"--{name.replace('_', '-')}"] if parameter.default is False else [])
-        option = typer.Option(*names, help=text, metavar=flag.takes or None, rich_help_panel=flag.panel)
-        annotation = Annotated[annotation if required else annotation | None, option]
-    default = inspect.Parameter.empty if required else parameter.default
-    if required or (isinstance(default, (bool, str, int, float, Path)) and default != ""):
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        names = flag.names or ([f"--{name.replace('_', '-')}"] if default is False else [])
+        option = typer.Option(*names, help=flag.words, metavar=flag.takes or None, rich_help_panel=flag.panel)
+        kind = Annotated[kind if required else kind | None, option]
+    if not required and (default == "" or not isinstance(default, (bool, str, int, float, Path))):
+        default = None
+    return parameter.replace(kind=parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def _as_typed(kind: Any, flag: Flag) -> Any:
@@ -99,8 +124,7 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
         return options[0]
     if any(get_origin(option) is Literal for option in options):  # a word, or what else it may be
         return str
-    plain = [option for option in options if option in (bool, int, float, str, Path)]
-    return (plain or [str])[0]
+    return next((option for option in options if option in (bool, int, float, str, Path)), str)
 
 
 def values_of(flag: str, texts: list[str] | None, example: str) -> dict[str, Any]:
@@ -125,18 +149,6 @@ def require_once(names: Iterable[str]) -> None:
             raise SplitError(f"{name} is given {times} times, and only the last would count; give it once.")
 
 
-# In the order of the help.
-NAMES = (
-    "demo", "split", "evaluate", "plan", "retrain", "extend", "audit", "verify", "diff", "list", "show", "export",
-    "adopt", "join", "load", "compare", "predict", "score", "leaderboard", "tune", "folds", "strategies", "deploy",
-    "doctor", "withdraw", "rollback", "champion", "replay", "answer", "trust", "up", "clean",
-)  # fmt: skip
-EPILOG = (
-    "\b\nExit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed.\n"
-    "Every command has an example in its own --help, and --json for machines."
-)
-WIDTH = 76
-
 PANELS = ("Arguments", "Data", "Split", "Model", "Output", "Run", "Options")
 TYPES = {"<str>": "TEXT", "<list[str]>": "TEXT", "<path>": "PATH", "<int>": "N", "<float>": "NUMBER"}
 
@@ -159,42 +171,30 @@ class Grouped(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and each group of options."""
-        groups: dict[str, list[tuple[str, str]]] = {}
+        """Write the arguments and each group of options, with a word for the type: N, PATH, TEXT."""
+        groups: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is None:
-                continue
-            is_argument = parameter.param_type_name == "argument"
-            panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
-            groups.setdefault(panel, []).append((_plain(record[0], is_argument), record[1]))
-        for panel in sorted(groups, key=PANELS.index):
-            with formatter.section(panel):
-                formatter.write_dl(groups[panel])
-
-
-def _plain(name: str, is_argument: bool) -> str:
-    """Return how an option is written, with a word for its type: N, PATH, TEXT; an argument is a word itself."""
-    before, blank, kind = name.rpartition(" ")
-    if is_argument and kind.startswith("<"):
-        return before
-    return f"{before}{blank}{TYPES.get(kind, kind)}"
+            name, text = parameter.get_help_record(ctx) or ("", "")
+            if parameter.param_type_name == "argument":
+                groups["Arguments"].append((name.partition(" <")[0], text))
+            elif name:
+                before, blank, kind = name.rpartition(" ")
+                panel = getattr(parameter, "rich_help_panel", None) or "Options"
+                groups[panel].append((f"{before}{blank}{TYPES.get(kind, kind)}", text))
+        for panel, records in groups.items():
+            if records:
+                with formatter.section(panel):
+                    formatter.write_dl(records)
 
 
 class Commands(TyperGroup):
-    """The commands in the order of NAMES, each with the beginning of its first sentence; others come last."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in that order."""
-        places = {name: place for place, name in enumerate(NAMES)}
-        return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
+    """The commands, of which a mistyped name is refused with the nearest."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options; how completion is shown is told in the docs, so that the help fits a screen."""
         params: list[Any] = super().get_params(ctx)
         for param in params:
-            if param.name == "show_completion":
-                param.hidden = True
+            param.hidden = param.hidden or param.name == "show_completion"
         return params
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -204,13 +204,8 @@ class Commands(TyperGroup):
             raise SplitError(f"there is no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command with a short help that fits a line, and an example that fits a screen."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None and "\b" not in (command.help or ""):
-            command.short_help = re.split(r"(?<=.{30})[;:,.](?=\s|$)", command.help or "", maxsplit=1)[0]
-            command.help = pasted(command.help or "")
-        return command
+
+WIDTH = 76  # of an example, in a terminal of 80 columns
 
 
 def pasted(text: str) -> str:
@@ -227,55 +222,16 @@ def pasted(text: str) -> str:
     return f"{before}\b\nExample:\n  " + "\n  ".join(lines)
 
 
-AFTER = 2.0  # seconds; what is done sooner needs no sign
-
-
 @contextmanager
 def busy(what: str) -> Iterator[Home]:
-    """Yield the home; on a terminal, once it takes over two seconds, say for how long ``what`` is under way."""
+    """Yield the home; meanwhile a terminal says that ``what`` is under way, and for how long."""
     from evenfold.tasks.runtime.home import Home
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from .console import consoles
 
-    home = Home.here()
+    signs = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     console = consoles()[1]
-    if not console.is_terminal:
-        yield home
-        return
-    spinner = Progress(
-        SpinnerColumn(), TextColumn(what, markup=False), TimeElapsedColumn(), console=console, transient=True
-    )
-    spinner.add_task(what, total=None)
-    timer = threading.Timer(AFTER, spinner.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield home
-    finally:
-        timer.cancel()
-        timer.join()  # a start that is under way is finished before it is stopped
-        spinner.stop()
-
-
-GATE_FAILED = 1  # the exit code
-
-
-def answer(came: Any, as_json: bool, show: str | Callable[[Words, Any], None], *, failed: bool = False) -> None:
-    """Print what came of a command: as one JSON object, or in the words ``show``, or as this prints it.
-
-    ``failed``: the command ends with exit code 1 then.
-    """
-    from pydantic import BaseModel
-
-    from .console import consoles
-
-    out, _ = consoles()
-    if as_json:
-        out.print_json(came.model_dump_json() if isinstance(came, BaseModel) else json.dumps(came))
-    elif isinstance(show, str):
-        out.print(show)
-    else:
-        show(out, came)
-    if failed:
-        raise typer.Exit(GATE_FAILED)
+    with Progress(*signs, console=console, transient=True, disable=not console.is_terminal) as bar:
+        bar.add_task(what, total=None)
+        yield Home.here()

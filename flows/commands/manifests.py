@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from evenfold.flows.commands.flags import Json, answer, busy, values_of
+from evenfold.flows.commands.flags import Answer, Json, busy, show_json, values_of
 from evenfold.manifests.exchange.forms import Dialect, Format
 from evenfold.splitters.errors import SplitError
 
@@ -59,7 +59,7 @@ def audit(
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON or Markdown.")] = None,
     pipeline: Pipeline = None, as_json: Json = False,
-) -> None:  # fmt: skip
+) -> Answer:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
@@ -82,11 +82,11 @@ def audit(
         from evenfold.tasks.record.studies import record_audit
 
         record_audit(audited.split_id, report)
-    show = show_audit_in_markdown if kind == "md" else show_audit
-    answer(report, as_json or kind == "json", show, failed=bool(report.failed))
+    show = {None: show_audit, "md": show_audit_in_markdown, "json": show_json}[kind]
+    return Answer(report, show, failed=bool(report.failed))
 
 
-def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
+def verify(manifest: ManifestFolder) -> Answer:
     """Prove that a manifest is what was written, or name the file and block that is not. Exit code 1: it is damaged.
 
     Example: evenfold verify .evenfold/splits/flights/1.0
@@ -98,7 +98,7 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
     lines += [f"  damaged  {damage.message}" for damage in verification.damages]
     lines += [f"  proved   {each}" for each in verification.proved]
     lines += [f"  not proved: {each}" for each in verification.not_proved]
-    answer(verification, as_json, "\n".join(lines), failed=not verification.intact)
+    return Answer(verification, "\n".join(lines), failed=not verification.intact)
 
 
 def _with_looks(verification: manifests.Verification, home: Home) -> manifests.Verification:
@@ -121,8 +121,7 @@ def diff(
     a: Annotated[Path, typer.Argument(metavar="A", help=NAMED, callback=named)],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another.", callback=named)],
     data: Annotated[str | None, typer.Option(help="File with the key and the target, to count by class.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Say which rows moved, joined or left from manifest A to B, and what differs in their specifications.
 
     Example: evenfold diff .evenfold/splits/flights/1.0 .evenfold/splits/flights/1.1
@@ -130,7 +129,7 @@ def diff(
     with busy(f"comparing {a} with {b}"):
         difference = manifests.diff(manifests.read_manifest(a), manifests.read_manifest(b), data)
     head = f"{difference.a} -> {difference.b}: {'the same split' if difference.same else 'another split'}"
-    answer(difference, as_json, "\n  ".join([head, *difference.sentences]))
+    return Answer(difference, "\n  ".join([head, *difference.sentences]))
 
 
 def export(
@@ -142,8 +141,7 @@ def export(
     dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = "duckdb",
     table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
     memory: MemoryOption = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Write the folds of a manifest as another tool reads them.
 
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
@@ -160,7 +158,7 @@ def export(
     require_place(output, read=stored.files)
     with busy(f"writing {output}"):
         file = manifests.export(stored, to, output, data, repeat=repeat, dialect=dialect, table=table, memory=memory)
-    answer(file, as_json, f"{file.path}: {file.rows:,} rows; {file.note}")
+    return Answer(file, f"{file.path}: {file.rows:,} rows; {file.note}")
 
 
 def join(
@@ -171,8 +169,7 @@ def join(
     role: Annotated[Role | None, typer.Option(help="The rows that are trained on, or tested.")] = None,
     repeat: Repeat = 0,
     memory: MemoryOption = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Write the rows of FILE that one fold trains on or tests; without a fold all, parted by folds below a folder.
 
     Example: evenfold join .evenfold/splits/flights/1.0 examples/flights.parquet --fold 2 --role test -o test.parquet
@@ -197,7 +194,7 @@ def join(
     words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
     if fold is not None:
         words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
-    answer(about, as_json, f"{output}: {words}")
+    return Answer(about, f"{output}: {words}")
 
 
 def adopt(
@@ -217,8 +214,7 @@ def adopt(
         Literal["refuse", "alone"], typer.Option(help="Rows without a group: refuse, or each is one of its own.")
     ] = "refuse",
     name: Annotated[str, typer.Option(help="What the split is called.")] = "adopted",
-    as_json: Json = False,
-) -> None:  # fmt: skip
+) -> Answer:  # fmt: skip
     """Take the folds that are made today into a manifest, unmoved; audit and record it.
 
     Example: evenfold adopt examples/flights.parquet --cv sklearn.model_selection:KFold --key flight_id
@@ -235,7 +231,7 @@ def adopt(
             data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
             missing_group=missing_group, name=name,
         )  # fmt: skip
-    answer(split, as_json, show_split)
+    return Answer(split, show_split)
 
 
 MEANINGS = {-1: "never tested", -2: "locked", -3: "excluded"}
@@ -245,8 +241,7 @@ def show(
     manifest: ManifestFolder,
     report: Annotated[Path | None, typer.Option(help="Write the split's page to this file too.")] = None,
     data: Annotated[str | None, typer.Option(help="The rows that were split, for the page's pictures.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Show a MANIFEST: what was asked, its identity, and how many rows are where.
 
     Example: evenfold show .evenfold/splits/flights/1.0
@@ -256,7 +251,6 @@ def show(
     with busy(f"reading {manifest}"):
         header = manifests.read_header(manifest)
         manifests.prove_files(header, manifest)
-        sizes = [] if as_json or header["counts"] else _sizes(manifest)
         if report is not None:
             from evenfold.manifests.tables.read import require_place
             from evenfold.reports import Origin, report_html
@@ -269,11 +263,11 @@ def show(
             manifests.write_whole(report, page)
 
     def show(out: Any, header: manifests.Header) -> None:
-        _print_look(out, header, sizes)
+        _print_look(out, header, [] if header["counts"] else _sizes(manifest))
         if report is not None:
             out.print(f"  page: {report}")
 
-    answer(header, as_json, show)
+    return Answer(header, show)
 
 
 def _sizes(folder: Path) -> list[list[str]]:
@@ -319,6 +313,3 @@ def _print_look(out: Any, header: manifests.Header, sizes: Sequence[list[str]] =
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
         out.print(f"  rows that joined with each generation: {joined}")
-
-
-COMMANDS = (audit, verify, diff, export, join, adopt, show)

@@ -7,20 +7,18 @@ import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from evenfold.splitters.errors import SplitError
 
 from evenfold import flows, tasks
 
-from .flags import Json, answer, busy
+from .flags import Answer, Json, busy
 
 if TYPE_CHECKING:
     from .console import Words
 
-FlowName = Literal["retrain", "evaluate", "split"]
 ModelName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")]
 SplitName = Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")]
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")]
@@ -28,8 +26,7 @@ Reason = Annotated[str, typer.Option(help="Why; it is kept in the registry with 
 
 def up(
     stop: Annotated[bool, typer.Option("--stop", help="End it now.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Keep Prefect's server up for this home, so that commands need not start one each.
 
     Later commands with the same home find and use it; it listens on this machine alone.
@@ -41,8 +38,7 @@ def up(
 
         if stop:
             ended = stop_server(home)
-            answer({"stopped": ended}, as_json, "ended" if ended else "none was up")
-            return
+            return Answer({"stopped": ended}, "ended" if ended else "none was up")
         if os.environ.get("PREFECT_API_URL"):
             what = "PREFECT_API_URL names a server already, which every command uses"
             raise SplitError(f"{what}; unset it to keep one here.")
@@ -50,10 +46,10 @@ def up(
         server = earlier or keep_server(home)
     until = "since before" if earlier else "until evenfold up --stop"
     about = {"address": server.address, "pid": server.pid, "started": earlier is None}
-    answer(about, as_json, f"Prefect's server is up at {server.address}, {until}")
+    return Answer(about, f"Prefect's server is up at {server.address}, {until}")
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor() -> Answer:
     """Look at servers, stores, versions and schedules; exit code 1 where something is wrong.
 
     Example: evenfold doctor
@@ -71,55 +67,13 @@ def doctor(as_json: Json = False) -> None:
                 out.print(f"       {finding.fix}")
 
     failed = not all(finding.ok for finding in findings)
-    answer([asdict(finding) for finding in findings], as_json, show, failed=failed)
-
-
-def deploy(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML or JSON file of the specification.")],
-    data: Annotated[str, typer.Option(help="The table, as the worker finds it; relative to this folder.")],
-    model: Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
-    flow: Annotated[FlowName, typer.Option(help="What a run does.")] = "retrain",
-    cron: Annotated[str | None, typer.Option(help="When it runs: '0 4 * * 1' is Mondays at four.")] = None,
-    timezone: Annotated[str, typer.Option(help="Of which place that is the time, such as Europe/Berlin.")] = "UTC",
-    pool: Annotated[
-        str, typer.Option(help="Work pool: process, docker or kubernetes; made if there is none.")
-    ] = "evenfold",
-    image: Annotated[str, typer.Option(help="Image of a docker or kubernetes pool.")] = "evenfold:latest",
-    queue: Annotated[str | None, typer.Option(help="Work queue of that pool; by default the pool's own.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of the deployment; by default the specification's.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Beside those that say what it is; several times.")] = None,
-    registered_name: Annotated[str | None, typer.Option(help="Of the model that a retraining registers.")] = None,
-    retries: Annotated[int | None, typer.Option(min=0, help="How often a failed run is tried again.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Make a deployment of a specification on the Prefect server, or update it.
-
-    An update says what it changes, and leaves a deployment or a schedule that is paused as it is.
-
-    Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
-    """
-    with busy(f"deploying {flow} of {spec}") as home:
-        from .deploying import deployed
-
-        outcome = deployed(
-            home, spec, data, model, flow, cron, timezone, pool, image, name, queue=queue, tags=tag or (),
-            registered_name=registered_name, retries=retries,
-        )  # fmt: skip
-    when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
-    paused = ["  it is paused, and stays so: prefect deployment schedule resume ..."] if outcome["paused"] else []
-    words = [
-        f"{outcome['deployment']}: {outcome['what']}; {when}, in pool {pool} ({outcome['type']})", *paused,
-        *(f"  {what}: {before} -> {after}" for what, (before, after) in outcome["changes"].items()),
-        f"  a worker takes its runs: prefect worker start --pool {pool}",
-    ]  # fmt: skip
-    answer(outcome, as_json, "\n".join(words))
+    return Answer([asdict(finding) for finding in findings], show, failed=failed)
 
 
 def clean(
     older_than: Annotated[str, typer.Option(help="What nobody wrote or read for so long: 30d, 12h or 4w.")] = "30d",
     dry_run: Annotated[bool, typer.Option(help="Say what would be removed, and remove nothing.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Remove old cached results, scores and data, and the embedded Prefect's history; never manifests or records.
 
     Example: evenfold clean --older-than 30d --dry-run
@@ -132,10 +86,10 @@ def clean(
         runs = forget_runs(home, age_of(older_than), dry_run)
     about = {"files": len(sizes), "bytes": sum(sizes), "flow_runs": runs, "dry_run": dry_run}
     amounts = f"{len(sizes):,} files, {sum(sizes) / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
-    answer(about, as_json, f"{'would remove' if dry_run else 'removed'} {amounts}")
+    return Answer(about, f"{'would remove' if dry_run else 'removed'} {amounts}")
 
 
-def load(reference: SplitName, as_json: Json = False) -> None:
+def load(reference: SplitName) -> Answer:
     """Find a split that another project recorded in MLflow, and download its manifest.
 
     Example: evenfold load flights@1.0
@@ -144,7 +98,7 @@ def load(reference: SplitName, as_json: Json = False) -> None:
         split = flows.load_split(reference)
     about = {"name": split.name, "version": split.version, "split_id": split.split_id, "uri": str(split.uri)}
     words = f"{split.name} {split.version}: split_id {split.split_id[:16]}\n  manifest {split.uri}"
-    answer(about, as_json, words)
+    return Answer(about, words)
 
 
 def leaderboard(
@@ -153,8 +107,7 @@ def leaderboard(
         str | None, typer.Option(help="The score to rank by; by default the first of the newest.")
     ] = None,
     most: Annotated[int, typer.Option(min=1, help="How many models to list.")] = 20,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Rank every model that was ever judged on a split, whichever project recorded it.
 
     Example: evenfold leaderboard flights@1.0 --metric r2
@@ -165,15 +118,14 @@ def leaderboard(
         from .show import show_leaderboard
 
         board = ranked(split, metric, most)
-    answer(board, as_json, show_leaderboard)
+    return Answer(board, show_leaderboard)
 
 
 def rollback(
     name: ModelName,
     reason: Reason,
     to: Annotated[str | None, typer.Option(help="The version; the champion before this one if left out.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Make an earlier version of a model the champion again, and record who did it and why.
 
     Example: evenfold rollback flights --reason "the feed of May was in hours"
@@ -181,14 +133,14 @@ def rollback(
     with busy(f"putting {name} back"):
         done = tasks.roll_back.fn(name, to=to, reason=reason)
     gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
-    answer(done, as_json, f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
+    return Answer(done, f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
 
 
 def trust(
     reference: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="A version in the registry.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
-) -> None:
+) -> Answer:
     """Sign a version of a model with this home's key, after a look at it: from then on it is loaded.
 
     For versions that another home made, or that were made before versions were signed.
@@ -215,14 +167,13 @@ def trust(
     if signed:
         sign(tracker, look)
     about = {"name": name, "version": version, "sha256": look.sha256, "recipe": look.recipe, "signed": signed}
-    answer(about, as_json, "signed" if signed else "not signed")
+    return Answer(about, "signed" if signed else "not signed")
 
 
 def withdraw(
     split: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The generation that was let in.")],
     reason: Reason,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Take back a generation of a split, what grew from it, and what was promoted on them.
 
     The former champion serves again, and new rows join the generation before.
@@ -236,7 +187,7 @@ def withdraw(
     for model in done.models:
         now = f"version {model.champion} is the champion again" if model.champion else "no version is champion"
         words.append(f"{model.name}: {now}, version {model.withdrawn} was withdrawn.")
-    answer(done, as_json, "\n".join(words))
+    return Answer(done, "\n".join(words))
 
 
 def champion(
@@ -244,8 +195,7 @@ def champion(
     as_of: Annotated[
         str | None, typer.Option(metavar="DATE", help="At the end of this day (UTC); now if left out.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Say which version of a model is the champion, or was on a day, since when and why.
 
     Example: evenfold champion flights --as-of 2026-05-31
@@ -255,32 +205,30 @@ def champion(
     when = f"was the champion on {as_of}" if as_of else "is the champion"
     since = f", since {served.since}: {served.why}" if served.version else ""
     words = f"{name}: {f'version {served.version}' if served.version else 'no version'} {when}{since}."
-    answer(served, as_json, f"{words} {served.note}".strip())
+    return Answer(served, f"{words} {served.note}".strip())
 
 
 def replay(
     name: ModelName,
     version: Annotated[str, typer.Argument(metavar="VERSION", help="The version that was promoted.")],
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Make the decision of a past promotion again from the record; exit code 1 where it is not the same.
 
     Example: evenfold replay flights 3
     """
     with busy(f"deciding version {version} of {name} again"):
         replayed = tasks.replay(name, version)
-    answer(replayed, as_json, replayed.words, failed=replayed.verdict != "same")
+    return Answer(replayed, replayed.words, failed=replayed.verdict != "same")
 
 
-def answer_(
+def answer(
     name: ModelName,
     approve: Annotated[
         bool | None, typer.Option("--approve/--refuse", help="Yes or no; without it the question is shown.")
     ] = None,
     reason: Reason = "",
     by: Annotated[str, typer.Option("--name", help="Who says so.  [default: EVENFOLD_USER, or the account's]")] = "",
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Say yes or no to what a retraining asks (--on-unclear ask), the newest of a name; it goes on where it waits.
 
     Where a deployed run is suspended it is resumed; elsewhere the same retrain command goes on.
@@ -293,14 +241,13 @@ def answer_(
 
         question = waiting_question(name)
         if approve is None:
-            answer(question, as_json, question.pending)
-            return
+            return Answer(question, question.pending)
         answered = give_answer(question, approve, reason, by or Settings.here().person)
         goes_on = False
         if question.flow_run and os.environ.get("PREFECT_API_URL"):
             goes_on = resume(question, answered)
     where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
-    answer(answered, as_json, f"{answered.words}; {where}.")
+    return Answer(answered, f"{answered.words}; {where}.")
 
 
 SHOWN = 20
@@ -308,8 +255,7 @@ SHOWN = 20
 
 def list_(
     every: Annotated[bool, typer.Option("--all", help="Every one, not the newest of each kind alone.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """List splits, evaluations, tunings, scores of later rows and models, with the short ids that commands accept.
 
     Example: evenfold list
@@ -338,7 +284,7 @@ def list_(
         if not any(listed.values()):
             out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
 
-    answer(listed, as_json, show)
+    return Answer(listed, show)
 
 
 def _cell(name: str, value: str | int) -> str:
@@ -347,6 +293,3 @@ def _cell(name: str, value: str | int) -> str:
     if name == "when":
         return datetime.fromisoformat(str(value)).strftime("%d %b %Y %H:%M")
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-COMMANDS = (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay, answer_, list_)

@@ -28,7 +28,7 @@ from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
 from evenfold import estimates, flows, manifests, reports
 
-from .flags import answer, busy
+from .flags import Answer, Json, busy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ Predictions = Annotated[Path, Flag("Parquet or CSV file to write.", names=("-o",
 NSeeds = Annotated[int, Flag("Partitions of each way.")]
 
 
-def demo(engine: Engine = "prefect", as_json: bool = False) -> None:
+def demo(engine: Engine = "prefect", as_json: Json = False) -> Answer:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
@@ -63,41 +63,33 @@ def demo(engine: Engine = "prefect", as_json: bool = False) -> None:
     out.quiet = as_json
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
-    evaluations = []
 
-    def evaluated(data: Any, **fields: Any) -> float:
+    def evaluated(data: Any, **fields: Any) -> flows.Evaluation:
         with progress(err):
-            evaluations.append(flows.evaluate(data, engine=engine, **fields))
-        show_evaluation(out, evaluations[-1])
-        value: float = evaluations[-1].estimates[0].value
-        return value
+            evaluation: flows.Evaluation = flows.evaluate(data, engine=engine, **fields)
+            return evaluation
 
-    _show_leak(out, evaluated)
-    out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
-    frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
-    frame.insert(0, "patient", range(1, len(frame) + 1))
-    evaluated(
-        frame, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
-        model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"),
-    )  # fmt: skip
-    if as_json:
-        consoles()[0].print_json(data=[json.loads(each.model_dump_json()) for each in evaluations])
-
-
-def _show_leak(out: Words, evaluated: Callable[..., float]) -> None:
-    """Evaluate one model on flights under random folds and under whole dates, and say what the difference is."""
     title = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
     out.styled(f"{title} Rows of one date share weather and queues.\n")
     recipe = {"features": FEATURES, "metrics": ("r2", "mae"), "model": {"text": "ordinal"}}
     on_flights = partial(evaluated, FLIGHTS, key="flight_id", target="arr_delay", **recipe)
-    random = on_flights(name="flights-random", strategy="KFold")
+    show_evaluation(out, random := on_flights(name="flights-random", strategy="KFold"))
     out.print()
-    grouped = on_flights(name="flights-by-date", group="date")
-    out.print()
+    show_evaluation(out, grouped := on_flights(name="flights-by-date", group="date"))
+    promised, unseen = (each.estimates[0].value for each in (random, grouped))
     out.print(
-        f"Random folds promise R2 = {random:.3f}; dates that the model has never seen give {grouped:.3f}. "
+        f"\nRandom folds promise R2 = {promised:.3f}; dates that the model has never seen give {unseen:.3f}. "
         "The difference is the leak.\n"
     )
+    out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
+    frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
+    frame.insert(0, "patient", range(1, len(frame) + 1))
+    resampled = evaluated(
+        frame, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
+        model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"),
+    )  # fmt: skip
+    came = [json.loads(each.model_dump_json()) for each in (random, grouped, resampled)]
+    return Answer(came, lambda out, _: show_evaluation(out, resampled))
 
 
 @flat
@@ -106,9 +98,8 @@ def compare(
     run_b: RunB,
     metrics: Metrics = None,
     output: ComparisonPage = None,
-    as_json: bool = False,
     **fields: Unpack[CompareFields],
-) -> None:
+) -> Answer:
     """Compare two evaluations row by row, over repeats of the folds where fits are short; with -o also on a page.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested.
@@ -134,13 +125,13 @@ def compare(
     page = reports.comparison_page(comparisons, names)
     if output is not None:
         write_whole(output, page.html())
-    answer([asdict(comparison) for comparison in comparisons], as_json, _shown(page, output))
+    return Answer([asdict(comparison) for comparison in comparisons], _shown(page, output))
 
 
 def predict(
     run: RecordedRun, data: Data, output: Predictions = Path("predictions.parquet"), training_data: TrainingData = None,
-    known_rows: KnownRows = False, as_json: bool = False,
-) -> None:  # fmt: skip
+    known_rows: KnownRows = False,
+) -> Answer:  # fmt: skip
     """Predict later rows with the model of a recorded evaluation, or with what a tuning chose.
 
     The recipe is fitted once on every training row of its split; the targets of FILE are not read.
@@ -161,13 +152,12 @@ def predict(
         write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
     about = {"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)}
     names = ", ".join(map(str, predictions.columns))
-    answer(about, as_json, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
+    return Answer(about, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
 
 
 def score(
     run: RecordedRun, data: Data, metrics: Metrics = None, level: Level = 0.95, training_data: TrainingData = None,
-    as_json: bool = False,
-) -> None:  # fmt: skip
+) -> Answer:  # fmt: skip
     """Score the model of a recorded evaluation, or what a tuning chose, on later rows, beside what was promised.
 
     Rows of the split itself are refused: the model was trained on them.
@@ -180,7 +170,7 @@ def score(
 
     with busy(f"scoring by run {run}"):
         scored = score_later(run, data, training_data, metrics=metrics, level=level)
-    answer(scored, as_json, show_recorded)
+    return Answer(scored, show_recorded)
 
 
 @flat
@@ -190,15 +180,14 @@ def folds(
     strategy: Strategy = None,
     seed: Seed = None,
     output: PictureOrPage = Path("folds.html"),
-    as_json: bool = False,
     **fields: Unpack[StudyFields],
-) -> None:
+) -> Answer:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     about = {"counts": _counts(counts), "seed": seed or 0, "strategy": strategy}
-    _told(data, "number of folds", estimates.fold_count_study, about, output, as_json, fields)
+    return _told(data, "number of folds", estimates.fold_count_study, about, output, fields)
 
 
 @flat
@@ -209,16 +198,15 @@ def strategies(
     strategy: Strategy = None,
     seed: Seed = None,
     output: PictureOrPage = Path("strategies.html"),
-    as_json: bool = False,
     **fields: Unpack[StudyFields],
-) -> None:
+) -> Answer:
     """Show what stratifying does to the variance of estimates, as ratios to random folds'; groups stay whole.
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     n_splits = 5 if n_splits is None else n_splits
     about = {"n_splits": n_splits, "n_seeds": n_seeds, "seed": seed or 0, "strategy": strategy}
-    _told(data, "ways of stratifying", estimates.stratification_study, about, output, as_json, fields)
+    return _told(data, "ways of stratifying", estimates.stratification_study, about, output, fields)
 
 
 def _counts(text: str) -> list[int]:
@@ -246,9 +234,9 @@ def _counts(text: str) -> list[int]:
 
 
 def _told(
-    data: str, what: str, study: Callable[..., pd.DataFrame], about: dict[str, object], output: Path, as_json: bool,
+    data: str, what: str, study: Callable[..., pd.DataFrame], about: dict[str, object], output: Path,
     fields: StudyFields,
-) -> None:  # fmt: skip
+) -> Answer:  # fmt: skip
     """Run a study by its parameters, ``about``, and write, record and print its table.
 
     ``fields``: of the columns, and of the recipe. Raises SplitError as ``_problem`` does.
@@ -271,7 +259,7 @@ def _told(
     record_study(experiment, name, problem, params, page, table)
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
-    answer(came, as_json, _shown(page, output, "ratios", "fold-count"))
+    return Answer(came, _shown(page, output, "ratios", "fold-count"))
 
 
 def _shown(page: reports.Page, output: Path | None, *details: str) -> Callable[[Words, object], None]:

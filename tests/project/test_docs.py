@@ -170,10 +170,10 @@ def test_commands_and_reference_come_from_the_code() -> None:
     pages = loaded("generated_pages")
     assert "evenfold.reports.report_html`" in pages.reference_page("reports")
     assert "evenfold.splitters.KFold`" in pages.reference_page("splitters")
-    from evenfold.flows.commands.flags import NAMES
+    from evenfold.flows.cli import COMMANDS
 
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", pages.commands_page(), re.S | re.M))
-    assert list(sections) == list(NAMES)
+    assert list(sections) == list(COMMANDS)
     assert [name for name, said in sections.items() if f"\nevenfold {name}" not in said or "`--json`" not in said] == []
 
 
@@ -224,11 +224,11 @@ def test_the_files_that_readme_and_contributing_name_exist() -> None:
 
 
 def test_the_readme_names_every_command_and_no_other() -> None:
-    from evenfold.flows.commands.flags import NAMES
+    from evenfold.flows.cli import COMMANDS
 
     cells = [row.split("|")[1] for row in README.splitlines() if row.startswith("| `evenfold")]
     commands = {text.removeprefix("evenfold ").split()[0] for cell in cells for text in re.findall("`(.+?)`", cell)}
-    assert commands | {"demo"} == set(NAMES)
+    assert commands | {"demo"} == set(COMMANDS)
 
 
 def test_the_changelog_names_every_strategy() -> None:

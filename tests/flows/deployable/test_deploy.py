@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from evenfold.flows import cli
-from evenfold.flows.commands.deploying import deployed, template
+from evenfold.flows.commands.deploying import deploy, template
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from prefect import get_client
@@ -83,7 +83,7 @@ def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Pa
     def asked(data: str = "rows.parquet", **more: Any) -> Any:
         fields: dict[str, Any] = {"cron": None, "timezone": "UTC", "pool": "evenfold", "image": "", "name": "refused"}
         fields |= {"model": None, "flow": "evaluate"} | more
-        return deployed(prefect_home, folder / "trial.yaml", data, **fields)
+        return deploy(folder / "trial.yaml", data, **fields)
 
     with pytest.raises(SplitError, match=r"^https://127\.0\.0\.1/a\.pq is given with a secret"):
         asked("https://127.0.0.1/a.pq?token=geheim")  # Prefect would keep it among the parameters
