@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,8 @@ def run_comparison(request: Request) -> list[Comparison]:
     ``repeats="auto"`` fits both recipes on up to 10 repeats of the folds, where the recorded seconds foretell at most a
     minute, or says why not. It is recorded with its page. ModelError, before any fit, for a metric of another target.
     """
-    level, key = request.level, (request.run_a, request.run_b, request.repeats)
-    pair = _AHEAD.pop(key, None) or _Pair.read(*key)
+    level, pair = request.level, pair_of(request.run_a, request.run_b, request.repeats)
+    pair_of.cache_clear()
     shared = [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b) and is_trusted(metric)]
     metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
     if not metrics:
@@ -106,18 +106,6 @@ def _classes(predictions: pd.DataFrame) -> tuple[Any, ...]:
     return tuple(sorted(labels.values()))
 
 
-def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool, tuple[str, str]]:
-    """Return whether comparing two runs so asks for fits, and what their models are called.
-
-    With a run's first digits, where both have one name. What was read is kept for the comparison that follows. Raises
-    SplitError as the comparison does.
-    """
-    pair = _AHEAD[run_a, run_b, repeats] = _Pair.read(run_a, run_b, repeats)
-    a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (pair.a, pair.b))
-    names = (a, b) if a != b else (f"{a} {pair.a.run_id[:8]}", f"{b} {pair.b.run_id[:8]}")
-    return pair.plan.repeats > pair.recorded_repeats, names
-
-
 @dataclass(frozen=True)
 class _Plan:
     """The repeats of the folds that a comparison rests on, the recipes to fit for them, and why there are no more.
@@ -132,7 +120,7 @@ class _Plan:
 
 
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
     """Two recorded evaluations on one split, and the repeats that are asked for.
 
     ``versions``: what is to be said of two versions of the split.
@@ -143,12 +131,11 @@ class _Pair:
     versions: str
     repeats: Repeats
 
-    @classmethod
-    def read(cls, run_a: str, run_b: str, repeats: Repeats) -> _Pair:
-        """Return the evaluations of two runs; raises SplitError where they cannot be compared."""
-        prepare_environment().require_record()
-        a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
-        return cls(a, b, _same_split(a.tags, b.tags), repeats)
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of their models, with a run's first digits where both have one name."""
+        a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (self.a, self.b))
+        return (a, b) if a != b else (f"{a} {self.a.run_id[:8]}", f"{b} {self.b.run_id[:8]}")
 
     @property
     def recorded_repeats(self) -> int:
@@ -221,8 +208,12 @@ class _Pair:
         return tuple(recipes)
 
 
-# What a command has read of two runs, for the comparison that it begins next.
-_AHEAD: dict[tuple[str, str, Repeats], _Pair] = {}
+@lru_cache(maxsize=1)
+def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
+    """Return two recorded evaluations; SplitError where they cannot be compared. Read once until they are compared."""
+    prepare_environment().require_record()
+    a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
+    return Pair(a, b, _same_split(a.tags, b.tags), repeats)
 
 
 def _unchanged(run: Recorded, recipe: Recipe) -> Work:
@@ -240,7 +231,7 @@ def _unchanged(run: Recorded, recipe: Recipe) -> Work:
     return work
 
 
-def _repeated(pair: _Pair, repeats: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+def _repeated(pair: Pair, repeats: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return the predictions of both recipes over all repeats, and a sentence about them."""
     plan, recorded = pair.plan, (pair.a.predictions, pair.b.predictions)
     if not plan.recipes:

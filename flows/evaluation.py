@@ -52,10 +52,11 @@ APART_SECONDS = 10.0  # of short fits, for which plain starts processes: they ta
 
 @dataclass
 class Fits:
-    """Results and states of the fits in split order, the number of cached ones, and the errors."""
+    """Results and states of the fits in split order, those of the folds first, how many are cached, and the errors."""
 
     split: SplitRef
     model: ModelSpec
+    quiet: bool = False
     results: list[FitResult] = field(default_factory=list)
     apparent: FitResult | None = None
     refits: list[FitResult] = field(default_factory=list)
@@ -80,20 +81,47 @@ class Fits:
             )  # fmt: skip
         return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
 
+    def collect(self, outcomes: Iterator[tuple[int, Finished[FitResult]]], sizes: Sequence[int]) -> list[FitResult]:
+        """Return the results of outcomes, which come as they finish, in the splits' order; count and note them all.
+
+        ``sizes``: how many fits each is.
+        """
+        total = self.n_fits + sum(sizes)
+        came: dict[int, Finished[FitResult]] = {}
+        self._say(total)
+        for number, done in outcomes:
+            came[number] = done
+            self.n_fits += sizes[number]
+            self._say(total)
+        results = []
+        for number, done in sorted(came.items()):  # so that estimates, their bytes and what failed are in one order
+            state: FoldState = "failed" if done.error else "cached" if done.cached else "fitted"
+            self.states += [state] * sizes[number]
+            self.n_cached += sizes[number] if done.cached else 0
+            if done.error is None:
+                results.append(done.value)
+            else:
+                sentence = isinstance(done.error, (EvaluationError, ValueError))
+                self.errors.append(str(done.error) if sentence else f"{type(done.error).__name__}: {done.error}")
+        return results
+
+    def _say(self, total: int) -> None:
+        if not self.quiet:
+            say("fitting models", self.n_fits, total)
+
 
 def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = None, quiet: bool = False) -> Fits:
     """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
-    fits = Fits(split, model)
+    fits = Fits(split, model, quiet)
     if not split.in_blocks:
-        outcomes = _each(fits, split.n_splits, "folds", time_limit)
-        fits.results = _collected(fits, outcomes, [1] * split.n_splits, quiet, fits.states)
+        fits.results = fits.collect(_each(fits, split.n_splits, "folds", time_limit), [1] * split.n_splits)
         return fits
-    if split.kind == "draws":
-        whole = finished_each(fit_fold, [(split, "all rows", model)], time_limit=time_limit)
-        fits.apparent = next(iter(_collected(fits, whole, [1], True)), None)
     blocks = split.blocks()
     outcomes = finished_each(fit_fold, [(split, block, model) for block in blocks], time_limit=time_limit)
-    fits.results = _collected(fits, outcomes, [last - first for first, last in blocks], quiet, fits.states)
+    fits.results = fits.collect(outcomes, [last - first for first, last in blocks])
+    if split.kind == "draws":
+        whole = finished_each(fit_fold, [(split, "all rows", model)], time_limit=time_limit)
+        fits.apparent = next(iter(fits.collect(whole, [1])), None)
     return fits
 
 
@@ -105,33 +133,7 @@ def fit_more(fits: Fits, purpose: str | int, time_limit: float | None = None, se
     n_further = 0 if fits.errors else len(further_pairs(work_of(fits.split, fits.model), purpose))
     if n_further:
         longest = max((score.seconds_fit for fit in fits.results for score in fit.scores), default=seconds)
-        outcomes = _each(fits, n_further, purpose, time_limit, longest)
-        fits.refits = _collected(fits, outcomes, [1] * n_further, False)
-
-
-def _collected(
-    fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes: list[int], quiet: bool,
-    states: list[FoldState] | None = None,
-) -> list[Any]:  # fmt: skip
-    total = fits.n_fits + sum(sizes)
-    if not quiet:
-        say("fitting models", fits.n_fits, total)
-    came: dict[int, Finished[Any]] = {}
-    for number, done in outcomes:
-        came[number] = done
-        fits.n_fits += sizes[number]
-        fits.n_cached += sizes[number] if done.cached else 0
-        if not quiet:
-            say("fitting models", fits.n_fits, total)
-    # They come as they finish; estimates, their bytes and what failed are to be those of the splits' order.
-    for number, done in sorted(came.items()):
-        state: FoldState = "failed" if done.error else "cached" if done.cached else "fitted"
-        if states is not None:
-            states += [state] * sizes[number]
-        if done.error is not None:
-            sentence = isinstance(done.error, (EvaluationError, ValueError))
-            fits.errors.append(str(done.error) if sentence else f"{type(done.error).__name__}: {done.error}")
-    return [came[number].value for number in sorted(came) if came[number].error is None]
+        fits.refits = fits.collect(_each(fits, n_further, purpose, time_limit, longest), [1] * n_further)
 
 
 def _each(
@@ -265,9 +267,13 @@ def stop_where_failed(audit: Audit, what: str, where: str = "in the specificatio
         return
     off = ", ".join(f"{finding.check}: off" for finding in stopping)
     sentences = " ".join(finding.message for finding in stopping)
-    words = f"{what}: {sentences} If that is right, say so by gates: {{{off}}} {where}."
-    happened("audit.failed", audit.name, words)
-    raise GateError(words)
+    raise refused(audit.name, f"{what}: {sentences} If that is right, say so by gates: {{{off}}} {where}.")
+
+
+def refused(split: str, words: str) -> GateError:
+    """Return the error of what is refused, which Prefect is told as well."""
+    happened("audit.failed", split, words)
+    return GateError(words)
 
 
 def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Request) -> Evaluation:
@@ -285,20 +291,22 @@ def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Reque
     if log_models == "all" and not fits.errors:
         title = split.ref.manifest().membership.split_title
         models |= {title(i): run(fit_final, split.ref, recipe, i) for i in split.ref.splits()}
+    states = fits.states[: split.ref.n_splits]
     with saying("recording the evaluation"):
         record = run(
             record_evaluation, split.ref, outcome, split_run_id=split_run_id, run_label=request.run_label,
-            n_cached=fits.n_cached, states=fits.states, models=models, build=request.build,
+            n_cached=fits.n_cached, states=states, models=models, build=request.build,
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
-    evaluation = _evaluation(split, outcome, split_run_id, record.run_id, started, fits.n_fits, fits.n_cached)
+    counts = {"n_fits": fits.n_fits, "n_cached": fits.n_cached, "states": states, "since": record.since}
+    evaluation = _evaluation(split, outcome, split_run_id, record.run_id, started, **counts)
     tell([evaluation.summary, *([f"{record.since}."] if record.since else [])])
-    return evaluation.model_copy(update={"since": record.since, "states": fits.states})
+    return evaluation
 
 
 def _evaluation(
-    split: Split, outcome: Evaluated, split_run_id: str, run_id: str, started: float, n_fits: int, n_cached: int = 0
+    split: Split, outcome: Evaluated, split_run_id: str, run_id: str, started: float, **more: Any
 ) -> Evaluation:
     return Evaluation(
         **{name: getattr(outcome, name) for name in Measured.model_fields},
@@ -308,9 +316,8 @@ def _evaluation(
         run_id=run_id,
         scores=outcome.scores,
         apparent=outcome.apparent.score if outcome.apparent else None,
-        n_cached=n_cached,
-        n_fits=n_fits,
         seconds=time.monotonic() - started,
+        **more,
     )
 
 
@@ -333,5 +340,5 @@ def look_at_holdout(split: Split, split_run_id: str, model: ModelSpec, request: 
     estimates = run(aggregate_look, split.ref, result, interval=request.interval, level=adjusted)
     look = run(record_look_scores, split.ref, look, result, estimates)
     outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})
-    evaluation = _evaluation(split, outcome, split_run_id, look.run_id, started, n_fits=1)
-    return evaluation.model_copy(update={"look": look.look, "looks_left": left, "promised": look.promised})
+    counts = {"n_fits": 1, "n_cached": 0, "look": look.look, "looks_left": left, "promised": look.promised}
+    return _evaluation(split, outcome, split_run_id, look.run_id, started, **counts)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial, partialmethod, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, get_type_hints, overload
 
 import prefect
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S")
-Q = ParamSpec("Q")
 Check = Callable[[Request], str]
 
 
@@ -169,16 +167,6 @@ def _guarded(
     return body
 
 
-def _by_module(method: Callable[Q, S]) -> Callable[Q, S]:
-    """Return a method of Prefect's that finds a flow by its module: by path, an import that fails is no error."""
-
-    @wraps(method)
-    def by_module(*args: Q.args, **options: Q.kwargs) -> S:
-        return method(*args, **{"entrypoint_type": EntrypointType.MODULE_PATH, **options})  # type: ignore[arg-type]
-
-    return by_module
-
-
 class Flow(prefect.Flow[P, R]):
     """A flow of evenfold's: a ``prefect.Flow``, whose task runner is the one that the settings ask for."""
 
@@ -206,9 +194,10 @@ class Flow(prefect.Flow[P, R]):
         """Return parameters as Prefect keeps them; its own way imports FastAPI, a tenth of a short command."""
         return cast(dict[str, Any], to_jsonable_python(parameters, serialize_unknown=True))
 
-    to_deployment = _by_module(prefect.Flow.to_deployment)
-    serve = _by_module(prefect.Flow.serve)
-    deploy = _by_module(prefect.Flow.deploy)
+    # They name its module: by path, an import that fails is no error.
+    to_deployment = partialmethod(prefect.Flow.to_deployment, entrypoint_type=EntrypointType.MODULE_PATH)
+    serve = partialmethod(prefect.Flow.serve, entrypoint_type=EntrypointType.MODULE_PATH)
+    deploy = partialmethod(prefect.Flow.deploy, entrypoint_type=EntrypointType.MODULE_PATH)
 
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
         """Run the flow; bad input raises before anything is started or recorded, and leaves nothing of a frame."""

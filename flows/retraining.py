@@ -48,7 +48,7 @@ from evenfold.tasks.steps import finished, happened, publish, run, tell, tell_of
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
 
-from .evaluation import check_evaluation as check_evaluation, evaluated, stop_where_failed
+from .evaluation import check_evaluation as check_evaluation, evaluated, refused, stop_where_failed
 from .outcomes import Evaluation, GateError, WaitingError
 from .requests import Request, judged_by, with_metric
 from .splitting import Split, recorded, say_extended
@@ -117,7 +117,7 @@ def _taken_up(course: Course) -> Retraining:
             audited = run(audit_split, split, features=features, build=request.build)
         if audited.failed and request.gates:
             sentences = " ".join(finding.message for finding in audited.findings if finding.gate == "failed")
-            raise _refused(split, f"the audit of {split.name} {split.version} failed: {sentences}")
+            raise refused(split.name, f"the audit of {split.name} {split.version} failed: {sentences}")
         for _ in range(5):  # while others change the champion
             try:
                 return _decided(course, opened, audited)
@@ -204,7 +204,7 @@ def _answered(course: Course, outcome: Retraining) -> Decision:
     if answer is None and question.seconds > 0:
         raise WaitingError(f"{question.pending} The same request goes on then.")
     if answer is None or not answer.approve:
-        raise _refused(course.split, f"{question.refused(answer)} Another run_label (--run-label) asks again.")
+        raise refused(course.split.name, f"{question.refused(answer)} Another run_label (--run-label) asks again.")
     return run(record_decision, course.split, outcome.run_id, replace(decision, answer=answer.words))
 
 
@@ -263,7 +263,7 @@ def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
         unless = " (on_unclear='commit', --on-unclear commit, lets them in)" if unclear else ""
         words = f"what joins {split.name} {split.version} {'cannot be judged' if unclear else 'is refused'}{unless}: "
         words += f"{' '.join(judged.sentences)} If it is right, say gates=False (--no-gates)."
-        raise _refused(split, words)
+        raise refused(split.name, words)
     if unclear:
         tell([f"Warning: {sentence}" for sentence in judged.sentences])
     return judged
@@ -273,11 +273,6 @@ def _stop(audit: Audit, gates: bool, what: str) -> None:
     """Raise GateError with the sentences of what failed and how to say yes to it, unless gates are off."""
     if gates:
         stop_where_failed(audit, what, "in the specification, or by gates=False (--no-gates)")
-
-
-def _refused(split: SplitRef, words: str) -> GateError:
-    happened("audit.failed", split.name, words)
-    return GateError(words)
 
 
 def _decide(course: Course, champion: Champion | None, candidate: Evaluation) -> Decision:

@@ -17,10 +17,10 @@ PIPED = 140  # columns, where nobody says how wide it is
 
 
 class Words(Console):
-    """A console that breaks a line of text between words and keeps its indentation; elsewhere lines stay whole.
+    """A console whose ``say`` breaks lines between words and keeps their indentation; elsewhere lines stay whole.
 
-    Elsewhere is where nobody reads: no terminal, and no COLUMNS. What is printed with ``soft_wrap=True`` stays whole
-    on a terminal too, so that it can be copied. Brackets are text, for names have them; only ``styled`` takes markup.
+    Elsewhere is where nobody reads: no terminal, and no COLUMNS. What is printed stays whole on a terminal too, so that
+    it can be copied. Brackets are text, for names have them; only ``styled`` takes markup.
     """
 
     def __init__(self, **how: Any) -> None:
@@ -31,33 +31,24 @@ class Words(Console):
         """Return whether lines of text are broken."""
         return self.is_terminal or _columns() is not None
 
-    def print(self, *objects: Any, **how: Any) -> None:
-        """Print as rich does; a single text on a terminal is wrapped line by line."""
-        if not self.breaks or len(objects) != 1 or not isinstance(objects[0], str) or "soft_wrap" in how:
-            super().print(*objects, **how)
-            return
-        hang = how.pop("hang", 0)
-        for line in objects[0].split("\n"):
+    def say(self, text: str, style: str = "") -> None:
+        """Print words; a line that had to be broken goes on two blanks further in."""
+        for line in text.split("\n"):
             words = line.lstrip(" ")
-            text = self.render_str(words, markup=how.get("markup", False), emoji=False, highlight=False)
-            text.stylize(how.get("style") or "")
-            lead = len(line) - len(words)
-            for number, part in enumerate(text.wrap(self, max(self.width - lead - hang, 20)) or [text]):
-                part.rstrip()
-                super().print(Text(" " * (lead + (hang if number else 0))) + part, soft_wrap=True)
+            lead, parts = len(line) - len(words), [words]
+            if self.breaks and words:
+                parts = [part.plain.rstrip() for part in Text(words).wrap(self, max(self.width - lead - 2, 20))]
+            for number, part in enumerate(parts):
+                self.print(" " * (lead + (2 if number else 0)) + part, style=style)
 
-    def styled(self, words: str, *values: object, **how: Any) -> None:
+    def styled(self, words: str, *values: object) -> None:
         """Print words with rich's markup, as ``[bold]{}[/] of {}``; what stands for each ``{}`` is printed as it is."""
-        self.print(words.format(*(escape(str(value)) for value in values)), markup=True, **how)
+        self.print(words.format(*(escape(str(value)) for value in values)), markup=True, soft_wrap=not self.breaks)
 
     def on_broken_pipe(self) -> None:
         """Go on in silence where nobody reads any more, as behind ``| head``: the exit code stays the command's own."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    def say(self, text: str, hang: int = 0, style: str | None = None) -> None:
-        """Print words; lines that had to be broken go on ``hang`` further in."""
-        self.print(text, style=style, **({"hang": hang} if self.breaks else {}))
 
 
 Cells = Sequence[Sequence[str]]

@@ -84,7 +84,7 @@ def command_of(function: Callable[..., Answer]) -> Callable[..., None]:
         if as_json:
             show_json(out, answer.came)
         elif isinstance(answer.words, str):
-            out.print(answer.words)
+            out.say(answer.words)
         else:
             answer.words(out, answer.came)
         if answer.failed:

@@ -265,7 +265,7 @@ def show(
     def show(out: Any, header: manifests.Header) -> None:
         _print_look(out, header, [] if header["counts"] else _sizes(manifest))
         if report is not None:
-            out.print(f"  page: {report}")
+            out.say(f"  page: {report}")
 
     return Answer(header, show)
 
@@ -301,15 +301,15 @@ def _print_look(out: Any, header: manifests.Header, sizes: Sequence[list[str]] =
 
         locked = f"; holdout {in_percent(held.get('fraction', 0.2))}"
     locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
-    out.print(f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}")
+    out.say(f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}")
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:
-            out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
+            out.say(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
     names = {part["code"]: part["name"] for part in header["parts"]}
     meanings = MEANINGS | names
     meanings |= {"draws": {0: "may be drawn"}, "pairs": {0: "in use"}}.get(header["kind"], {})
     counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
-    out.print("\n".join(lined_up([["fold or part", "rows"], *counts, *sizes])), soft_wrap=True)
+    out.print("\n".join(lined_up([["fold or part", "rows"], *counts, *sizes])))
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
-        out.print(f"  rows that joined with each generation: {joined}")
+        out.say(f"  rows that joined with each generation: {joined}")

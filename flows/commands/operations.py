@@ -64,7 +64,7 @@ def doctor() -> Answer:
             mark = "[green]ok  [/]" if finding.ok else "[red]BAD [/]"
             out.styled(mark + " {}: {}", finding.check, finding.message)
             if finding.fix:
-                out.print(f"       {finding.fix}")
+                out.say(f"       {finding.fix}")
 
     failed = not all(finding.ok for finding in findings)
     return Answer([asdict(finding) for finding in findings], show, failed=failed)
@@ -277,7 +277,7 @@ def list_(
             newest = rows if every else rows[:SHOWN]
             if newest:
                 cells = [[kind, *list(newest[0])[1:]], *([_cell(*each) for each in row.items()] for row in newest)]
-                out.print("\n".join(lined_up(cells, left=len(newest[0]), indent=0)), soft_wrap=True)
+                out.print("\n".join(lined_up(cells, left=len(newest[0]), indent=0)))
                 if len(rows) > len(newest):
                     out.say(f"and {len(rows) - len(newest):,} older {kind}: evenfold list --all")
                 out.print()

@@ -91,18 +91,18 @@ def show_page(console: Words, page: Page, *details: str) -> None:
     verdict = f"{page.verdict.mark} {page.verdict.word}. " if page.verdict.word else ""
     console.styled("[bold]{}[/]\n", page.title)
     if page.lead:
-        console.say(f"  {verdict}{page.lead}", hang=2)
+        console.say(f"  {verdict}{page.lead}")
     for tile in page.tiles:
-        console.say(f"  {tile.value}  {tile.label}{tile.note and f'; {tile.note}'}", hang=4)
+        console.say(f"  {tile.value}  {tile.label}{tile.note and f'; {tile.note}'}")
     for section in (*page.sections, *(each for each in page.details if each.id in details)):
         blocks = [block for block in section.blocks if isinstance(block, (Paragraph, Table))]
         if blocks:
-            console.say(f"\n  {section.title}", hang=2)
+            console.say(f"\n  {section.title}")
         for block in blocks:
             if isinstance(block, Table):
                 show_table(console, block)
             else:
-                console.say(f"    {block.words}", hang=2)
+                console.say(f"    {block.words}")
     if page.findings:
         console.print()
     show_remarks(console, page.findings)
@@ -112,7 +112,7 @@ def show_remarks(console: Words, remarks: Sequence[Remark]) -> None:
     """Print what was found, a sentence each, after how grave it is and before which check found it."""
     for remark in remarks:
         check = f" [{remark.check}]" if remark.check else ""
-        console.say(f"  {remark.severity}: {remark.message}{check}", hang=4, style=_STYLES[remark.severity])
+        console.say(f"  {remark.severity}: {remark.message}{check}", style=_STYLES[remark.severity])
 
 
 def show_table(console: Words, table: Table) -> None:
@@ -120,7 +120,7 @@ def show_table(console: Words, table: Table) -> None:
     rows = [list(map(text_of, row)) for row in ([table.head] if table.head else []) + [*table.rows]]
     while len(rows[0]) > 2 and console.breaks and max(map(cell_len, lined_up(rows))) > console.width:
         rows = [row[:-1] for row in rows]
-    console.print("\n".join(lined_up(rows)), soft_wrap=True)
+    console.print("\n".join(lined_up(rows)))
 
 
 def show_split(console: Words, outcome: SplitOutcome) -> None:
@@ -144,17 +144,17 @@ def _show_next(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
     whole = outcome.balance.target is not None
     files = shlex.quote(from_here(split.data)) if whole else "FILES"
     more = "" if whole else ", FILES a pattern of those of older rows too, such as 'visits*.csv'"
-    console.print(f"  next: evenfold evaluate {files} --manifest {split.name}{more}", soft_wrap=True)
+    console.print(f"  next: evenfold evaluate {files} --manifest {split.name}{more}")
 
 
 def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached: bool) -> None:
     """Print what a split is called, how even it is, and its identity."""
     what, *more = split_sentences(split.model_dump(), read_header(Path(split.uri)), report, cached)
-    console.say(what, hang=2, style="bold")
+    console.say(what, style="bold")
     if 0 < len((places := places_table(report)).rows) <= MOST_PLACES:
         show_table(console, places)
     for sentence in more:
-        console.say(f"  {sentence}", hang=2)
+        console.say(f"  {sentence}")
     show_other_decision(console, split, cached)
 
 
@@ -166,18 +166,18 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
         return
     if differences := decided_otherwise(StoredManifest(before), split.stored()):
         why = f"{split.version}, for {'; '.join(differences)}; {before.name} stays, and --name keeps them apart"
-        console.say(f"  {why}", hang=2)
+        console.say(f"  {why}")
 
 
 def show_extension(console: Words, outcome: ExtendOutcome) -> None:
     """Print what an extension came to: rows that joined and left, and that none moved."""
     show_balance(console, outcome.balance, outcome.split, outcome.split.reused)
-    console.print(
+    console.say(
         f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
         f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
     )
     for note in outcome.notes:
-        console.print(f"  {note}")
+        console.say(f"  {note}")
     _show_next(console, outcome)
 
 
@@ -187,7 +187,7 @@ def show_where(console: Words, run_id: str, more: str = "") -> None:
     short = run_id[:8] if len(run_id) == 32 else run_id
     console.say(f"  run {short}{more}")
     for page in pages[:1]:
-        console.print(f"  page {from_here(page)}", soft_wrap=True, style=f"link {page.as_uri()}")
+        console.print(f"  page {from_here(page)}", style=f"link {page.as_uri()}")
 
 
 def from_here(place: str | Path) -> str:
@@ -214,7 +214,7 @@ def audit_in_markdown(audit: Audit) -> str:
 
 def show_audit_in_markdown(console: Words, audit: Audit) -> None:
     """Print an audit for a comment, each line whole."""
-    console.print(audit_in_markdown(audit), soft_wrap=True)
+    console.print(audit_in_markdown(audit))
 
 
 def show_audit(console: Words, audit: Audit) -> None:
@@ -223,10 +223,10 @@ def show_audit(console: Words, audit: Audit) -> None:
     silent = next((finding for finding in audit.findings if finding.code and finding.severity != "note"), None)
     if silent:
         words = f"No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'"
-        console.say(f"  {words}", hang=2)
+        console.say(f"  {words}")
     if audit.not_asked:
         reasons = "; ".join(dict.fromkeys(audit.not_asked.values()))
-        console.say(f"  {counted(len(audit.not_asked), 'check')} had nothing to check: {reasons}.", hang=2)
+        console.say(f"  {counted(len(audit.not_asked), 'check')} had nothing to check: {reasons}.")
 
 
 def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
@@ -237,7 +237,7 @@ def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
     show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
     if outcome.since:
-        console.say(f"  {outcome.since}", hang=2)
+        console.say(f"  {outcome.since}")
     show_other_decision(console, outcome.split, outcome.cached)
     if len(outcome.run_id) == 32 and not outcome.look:
         console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
@@ -270,7 +270,7 @@ def show_leaderboard(console: Words, board: Leaderboard) -> None:
         interval = " to ".join(written(end, half) for end in ends) if half is not None else "-"
         title = f"{judgement.model} {judgement.params.get('params', '')}".strip()
         rows.append([str(place), title, written(reading.shown(judgement.value), half), interval, judgement.run_id[:8]])
-    console.print("\n".join(lined_up(rows, left=2)), soft_wrap=True)
+    console.print("\n".join(lined_up(rows, left=2)))
     if others := [name for name in board.metrics if name != board.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")
 

@@ -77,7 +77,7 @@ def demo(engine: Engine = "prefect", as_json: Json = False) -> Answer:
     out.print()
     show_evaluation(out, grouped := on_flights(name="flights-by-date", group="date"))
     promised, unseen = (each.estimates[0].value for each in (random, grouped))
-    out.print(
+    out.say(
         f"\nRandom folds promise R2 = {promised:.3f}; dates that the model has never seen give {unseen:.3f}. "
         "The difference is the leak.\n"
     )
@@ -114,15 +114,15 @@ def compare(
     if output is not None:
         require_place(output)
     with busy(f"reading run {run_a} and run {run_b}"):
-        from evenfold.flows.comparison import look_ahead
+        from evenfold.flows.comparison import pair_of
 
         fields["repeats"] = repeats_of(fields.get("repeats", "auto"))
-        fits, names = look_ahead(run_a, run_b, fields["repeats"])
-    if not fits:
+        pair = pair_of(run_a, run_b, fields["repeats"])
+    if not pair.plan.recipes:  # nothing is fitted
         fields["engine"] = "plain"
     with progress(consoles()[1]):
         comparisons = flows.compare(run_a, run_b, metrics, **fields)
-    page = reports.comparison_page(comparisons, names)
+    page = reports.comparison_page(comparisons, pair.names)
     if output is not None:
         write_whole(output, page.html())
     return Answer([asdict(comparison) for comparison in comparisons], _shown(page, output))
@@ -237,10 +237,12 @@ def _told(
     data: str, what: str, study: Callable[..., pd.DataFrame], about: dict[str, object], output: Path,
     fields: StudyFields,
 ) -> Answer:  # fmt: skip
-    """Run a study by its parameters, ``about``, and write, record and print its table.
+    """Run a study by its parameters, ``about``, and write, record and return its table.
 
-    ``fields``: of the columns, and of the recipe. Raises SplitError as ``_problem`` does.
+    ``fields``: of the columns, and of the recipe. Raises SplitError, before any fit, for an ``output`` that is neither
+    a page nor a picture, or whose folder is none; and what an evaluation raises.
     """
+    from evenfold.manifests.tables.read import require_place
     from evenfold.reports.charts import stacked
     from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.runtime.limits import limited
@@ -248,7 +250,10 @@ def _told(
 
     from .show import consoles, progress
 
-    problem = _problem(data, output, **fields)
+    if output.suffix not in (".html", ".svg"):
+        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
+    require_place(output)
+    problem = _problem(data, **fields)
     with limited(problem.X.size), progress(consoles()[1]):
         table = study(problem, **about, say=partial(say, "fitting models"))
     page, pictures = reports.study_page(problem, table), reports.study_pictures(table)
@@ -275,26 +280,14 @@ def _shown(page: reports.Page, output: Path | None, *details: str) -> Callable[[
 
 
 def _problem(
-    data: str, output: Path, *, target: str | None = None, group: SomeNames = None, key: SomeNames = None,
-    model: Model = None, model_params: Mapping[str, object] | None = None, **recipe: object,
+    data: str, *, target: str | None = None, group: SomeNames = None, key: SomeNames = None, model: Model = None,
+    model_params: Mapping[str, object] | None = None, **recipe: object,
 ) -> estimates.Problem:  # fmt: skip
-    """Return the problem of predicting the target column of a file.
-
-    Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
-    """
+    """Return the problem of predicting the target column of a file."""
     from evenfold.flows.requests import recipe_of
-    from evenfold.manifests.tables.read import require_place
+    from evenfold.manifests.tables.read import column_names
+    from evenfold.tasks.work import check_model
 
-    learner = recipe_of(model, params=model_params, **recipe)
-    if output.suffix not in (".html", ".svg"):
-        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
-    require_place(output)
-    roles = {"target": target, "group": group, "key": key}
-    columns = manifests.Columns.model_validate({role: names for role, names in roles.items() if names})
-    if columns.target is None:
-        raise SplitError("no target column is named, and a model predicts one; pass --target.")
-    table = manifests.read_table(data)
-    manifests.require_columns(columns.roles(), table.column_names)
-    frame = table.replace_schema_metadata(None).to_pandas()
-    group_column = next(iter(columns.grouped), None)
-    return estimates.Problem.of(frame, learner, columns.target, columns.roles(), groups=group_column)
+    spec = manifests.specification(data, target=target, group=group, key=key)
+    manifests.require_columns(spec.columns.roles(), column_names(data))
+    return check_model(data, spec, recipe_of(model, params=model_params, **recipe))
