@@ -63,7 +63,7 @@ def _flow(name: str) -> Callable[..., Answer]:
     def run(**arguments: Any) -> Answer:
         from evenfold.flows.commands import show
 
-        with show.progress(show.consoles()[1]):
+        with show.progress():
             return Answer(getattr(flows, name)(**arguments), show.SHOWN[name])
 
     declared = getattr(definitions, name)

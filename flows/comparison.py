@@ -18,15 +18,7 @@ from evenfold.estimates.models.spec import Task
 from evenfold.estimates.pairing import label_of
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
-from evenfold.tasks.record.reading import (
-    Recipe,
-    Recorded,
-    fit_seconds,
-    mean_of_folds,
-    metrics_of,
-    read_evaluation,
-    read_recipe,
-)
+from evenfold.tasks.record import reading
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.references import version_in
 from evenfold.tasks.runtime.home import Home, prepare_environment
@@ -52,7 +44,9 @@ def run_comparison(request: Request) -> list[Comparison]:
     """
     level, pair = request.level, pair_of(request.run_a, request.run_b, request.repeats)
     pair_of.cache_clear()
-    shared = [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b) and is_trusted(metric)]
+    shared = [
+        metric for metric in reading.metrics_of(pair.a) if metric in reading.metrics_of(pair.b) and is_trusted(metric)
+    ]
     metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
@@ -60,7 +54,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
-    n_train = mean_of_folds(pair.a.folds, "n_train")
+    n_train = reading.mean_of_folds(pair.a.folds, "n_train")
     beside = partial(
         compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
         n_train=n_train, level=level,
@@ -72,7 +66,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     return comparisons
 
 
-def named_metrics(recorded: Recorded, metrics: Sequence[str]) -> list[str]:
+def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[str]:
     """Return metrics, or their aliases, each once and as it is named for a recorded evaluation's target.
 
     Its classes are those of its rows and of its probabilities. Raises ModelError where one is no metric, or cannot
@@ -114,7 +108,7 @@ class _Plan:
     """
 
     repeats: int
-    recipes: tuple[Recipe, ...] = ()
+    recipes: tuple[reading.Recipe, ...] = ()
     seconds: float | None = None
     why: str = ""
 
@@ -126,8 +120,8 @@ class Pair:
     ``versions``: what is to be said of two versions of the split.
     """
 
-    a: Recorded
-    b: Recorded
+    a: reading.Recorded
+    b: reading.Recorded
     versions: str
     repeats: Repeats
 
@@ -149,7 +143,7 @@ class Pair:
 
     def apparent(self, metric: str) -> tuple[float, float] | None:
         """Return both runs' mean scores on their training rows, where both have them."""
-        a, b = (mean_of_folds(side.folds, f"apparent/{metric}") for side in (self.a, self.b))
+        a, b = (reading.mean_of_folds(side.folds, f"apparent/{metric}") for side in (self.a, self.b))
         return None if a is None or b is None else (a, b)
 
     @cached_property
@@ -165,7 +159,7 @@ class Pair:
             if repeats != "auto":
                 raise
             return _Plan(n_recorded, why=f"The folds were not repeated: {error}")
-        taken = [fit_seconds(side.folds) for side in (self.a, self.b)]
+        taken = [reading.fit_seconds(side.folds) for side in (self.a, self.b)]
         fits = (seconds / n for n, seconds in zip(self.recorded_fits, taken, strict=True) if seconds)
         a_fit = max(fits, default=None)
         if repeats != "auto":
@@ -185,7 +179,7 @@ class Pair:
     def _command(self, repeats: int) -> str:
         return f"evenfold compare {self.a.run_id[:8]} {self.b.run_id[:8]} --repeats {repeats}"
 
-    def _recipes(self, wanted: int) -> tuple[Recipe, ...]:
+    def _recipes(self, wanted: int) -> tuple[reading.Recipe, ...]:
         """Return what both runs trained, where their folds can be repeated; SplitError says why they cannot."""
         if self.versions:
             older, newer = sorted((self.a, self.b), key=lambda each: version_in(each.tags["evenfold.spec"]))
@@ -199,7 +193,7 @@ class Pair:
                 raise SplitError(f"run {side.run_id[:8]} ({side.name}) looks at locked rows, which have no folds.")
             if side.tags.get("evenfold.partial"):
                 raise SplitError(f"some folds of run {side.run_id[:8]} ({side.name}) failed; evaluate it again.")
-            recipe = read_recipe(side.run_id)
+            recipe = reading.read_recipe(side.run_id)
             works.append(_unchanged(side, recipe))
             recipes.append(recipe)
         folds = [[test for _, test in further_pairs(work, wanted)] for work in works]
@@ -212,11 +206,11 @@ class Pair:
 def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
     """Return two recorded evaluations; SplitError where they cannot be compared. Read once until they are compared."""
     prepare_environment().require_record()
-    a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
+    a, b = (reading.read_evaluation(run_id) for run_id in (run_a, run_b))
     return Pair(a, b, _same_split(a.tags, b.tags), repeats)
 
 
-def _unchanged(run: Recorded, recipe: Recipe) -> Work:
+def _unchanged(run: reading.Recorded, recipe: reading.Recipe) -> Work:
     """Return a run's data and split; SplitError where they are gone, or other values than it learnt from."""
     again = f"evaluate it again: evenfold evaluate TABLE --manifest {run.tags.get('evenfold.spec', 'NAME')}"
     try:

@@ -8,17 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
+from evenfold.tasks import requests as of
 from evenfold.tasks.parameters import Data, Folder, Metrics, Model, RunA, RunB, Spec
-from evenfold.tasks.requests import (
-    CompareFields,
-    ExtendFields,
-    PlanFields,
-    RetrainFields,
-    SegmentFields,
-    SplitRunFields,
-    TuneFields,
-    flat,
-)
+from evenfold.tasks.requests import flat
 
 if TYPE_CHECKING:
     from evenfold.estimates import Comparison
@@ -28,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @flat
-def split(data: Data, spec: Spec = None, **fields: Unpack[SplitRunFields]) -> SplitOutcome:
+def split(data: Data, spec: Spec = None, **fields: Unpack[of.SplitRunFields]) -> SplitOutcome:
     """Split FILE and record the manifest.
 
     The same rows and the same specification are split once: the second call says ``cached``. Raises SplitError where
@@ -40,7 +32,7 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitRunFields]) -> Sp
 
 
 @flat
-def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[SegmentFields]) -> Evaluation:
+def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.SegmentFields]) -> Evaluation:
     """Split FILE, train a model per fold, and record the estimate.
 
     One model is trained per fold, or per draw in blocks. Finished fits come from the cache, so a run that died goes on
@@ -56,7 +48,7 @@ def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpac
 
 
 @flat
-def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[PlanFields]) -> Planned:
+def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.PlanFields]) -> Planned:
     """Say what evaluate, or retrain, would compute, and why; nothing is run or recorded.
 
     Of each step: how many of its results lie in the store; why the others do not, by what differs from the nearest
@@ -69,7 +61,7 @@ def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[Pl
 
 
 @flat
-def tune(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[TuneFields]) -> Tuning:
+def tune(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.TuneFields]) -> Tuning:
     """Try every configuration of a grid on every fold, and say what the winner is worth.
 
     Each fit of each configuration is cached on its own. With ``nested`` the choice is made anew inside the training
@@ -82,7 +74,7 @@ def tune(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[Tu
 
 
 @flat
-def extend(manifest: Folder, data: Data, **fields: Unpack[ExtendFields]) -> ExtendOutcome:
+def extend(manifest: Folder, data: Data, **fields: Unpack[of.ExtendFields]) -> ExtendOutcome:
     """Add the new rows of FILE to MANIFEST; no assigned row changes its fold.
 
     The next version of the manifest is written beside it, and recorded. FILE is the whole table, or with --batch new
@@ -94,7 +86,7 @@ def extend(manifest: Folder, data: Data, **fields: Unpack[ExtendFields]) -> Exte
 
 
 @flat
-def retrain(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[RetrainFields]) -> Retraining:
+def retrain(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.RetrainFields]) -> Retraining:
     """Let new rows of FILE join the split, compare the model with the champion, and register the winner.
 
     The rule of promotion is in the outcome. The same data, recipe, metric, interval and label are retrained once.
@@ -107,7 +99,7 @@ def retrain(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack
 
 
 @flat
-def compare(run_a: RunA, run_b: RunB, metrics: Metrics = None, **fields: Unpack[CompareFields]) -> list[Comparison]:
+def compare(run_a: RunA, run_b: RunB, metrics: Metrics = None, **fields: Unpack[of.CompareFields]) -> list[Comparison]:
     """Compare two evaluations row by row, over repeats of the folds where their fits are short.
 
     A run is its id, or what ``evaluate`` returned, which names it.

@@ -28,19 +28,9 @@ from evenfold.tasks.runtime.progress import at_stop, crash, through_outages
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.steps import running
-from prefect import get_client
+from prefect import get_client, settings
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.handlers import PrefectConsoleHandler
-from prefect.settings import (
-    PREFECT_API_TLS_INSECURE_SKIP_VERIFY,
-    PREFECT_API_URL,
-    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
-    PREFECT_HOME,
-    PREFECT_LOCAL_STORAGE_PATH,
-    PREFECT_UI_URL,
-    get_current_settings,
-    temporary_settings,
-)
 from prefect.states import Failed
 from prefect.types.entrypoint import EntrypointType
 from pydantic_core import to_jsonable_python
@@ -245,28 +235,29 @@ def _served(home: Home) -> Iterator[None]:
 
     The settings of ours hold except where the user has set them.
     """
-    if PREFECT_API_URL.value():
+    if settings.PREFECT_API_URL.value():
         yield
         return
     chosen = {setting.name for setting in get_settings_context().profile.settings} | set(os.environ)
     ours: dict[Any, Any] = {
-        PREFECT_API_URL: api_of(home),
-        PREFECT_API_TLS_INSECURE_SKIP_VERIFY: True,  # no TLS on this machine: each client would read all authorities
-        PREFECT_UI_URL: "",  # a link to a page that ends with this process is of no use in a record
-        PREFECT_HOME: home.path / "prefect",
-        PREFECT_LOCAL_STORAGE_PATH: home.path / "prefect" / "storage",
+        settings.PREFECT_API_URL: api_of(home),
+        settings.PREFECT_API_TLS_INSECURE_SKIP_VERIFY: True,  # no TLS here: each client would read all authorities
+        settings.PREFECT_UI_URL: "",  # a link to a page that ends with this process is of no use in a record
+        settings.PREFECT_HOME: home.path / "prefect",
+        settings.PREFECT_LOCAL_STORAGE_PATH: home.path / "prefect" / "storage",
         # The heartbeat thread holds every flow's end up for about a second, and only a real server looks at it.
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+        settings.PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     }
-    with _quiet(), temporary_settings({setting: v for setting, v in ours.items() if setting.name not in chosen}):
+    free = {setting: value for setting, value in ours.items() if setting.name not in chosen}
+    with _quiet(), settings.temporary_settings(free):
         yield
 
 
 @overlapping  # flows may run in threads
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for a level: mistakes are told in a sentence."""
-    settings = get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
-    handlers = [] if {"PREFECT_LOGGING_LEVEL", CONSOLE} & settings.keys() else logging.getLogger().handlers
+    chosen = settings.get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
+    handlers = [] if {"PREFECT_LOGGING_LEVEL", CONSOLE} & chosen.keys() else logging.getLogger().handlers
     levels = {handler: handler.level for handler in handlers if isinstance(handler, PrefectConsoleHandler)}
     for handler in levels:
         handler.setLevel(logging.CRITICAL)

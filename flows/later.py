@@ -11,16 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import (
-    Answered,
-    Confusion,
-    EvaluationError,
-    FoldScore,
-    ModelError,
-    Problem,
-    depends_on_model,
-    metric_of,
-)
+from evenfold.estimates import Answered, Confusion, FoldScore, Problem, depends_on_model, metric_of
+from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Responses, confidence, describe_classes
 from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
 from evenfold.estimates.models.encoding import Kind, feature_table, kind_of

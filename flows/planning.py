@@ -12,17 +12,8 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import Plan, StoredManifest
 from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
+from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
-from evenfold.tasks.plans import (
-    audit_key,
-    forget_plans,
-    looked_up,
-    marks_of,
-    plan_of,
-    preimage_of,
-    preimage_of_audit,
-    split_in,
-)
 from evenfold.tasks.record.runs import finished_record, preimage_of_record
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.results.preimages import Marks, Preimage
@@ -61,7 +52,7 @@ def plan(*args: Any, **fields: Any) -> Planned:
         try:
             return Planned(name=name, steps=list((_steps_of_retraining if grows else _steps)(request, aside)))
         finally:
-            forget_plans()
+            plans.forget_plans()
 
 
 @cache
@@ -124,8 +115,8 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
         reasons = fits.reasons or ["no earlier run kept one"]
         yield Step(name="model", n=len(keys), n_cached=n_cached, reasons=reasons if n_cached < len(keys) else [])
     features = list(work.problem.features)
-    preimage = preimage_of_audit(split, features, build=request.build)
-    yield _step(request, preimage, 1, _n_kept([audit_key(split, features, build=request.build) or ""]))
+    preimage = plans.preimage_of_audit(split, features, build=request.build)
+    yield _step(request, preimage, 1, _n_kept([plans.audit_key(split, features, build=request.build) or ""]))
     about = request.run_label, request.interval, request.level
     if fits.n > fits.n_cached:
         first = f"{counted(fits.n - fits.n_cached, 'fit')} to compute first"
@@ -136,19 +127,19 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
 
 
 def _plan(request: Request) -> Plan:
-    return plan_of(request.specification, from_anywhere(request.data))
+    return plans.plan_of(request.specification, from_anywhere(request.data))
 
 
 def _split_step(request: Request, cached: bool) -> Step:
     plan = _plan(request)
-    return _step(request, preimage_of(plan), 1, int(cached), partial(marks_of, plan))
+    return _step(request, plans.preimage_of(plan), 1, int(cached), partial(plans.marks_of, plan))
 
 
 def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
     if request.parameters.get("manifest"):
-        return split_in(request.manifest, request.data, request.rows), True
+        return plans.split_in(request.manifest, request.data, request.rows), True
     plan = _plan(request)
-    folder, cached = looked_up(plan, Home.here(), aside)
+    folder, cached = plans.looked_up(plan, Home.here(), aside)
     return SplitRef.of(StoredManifest(folder), folder, from_anywhere(request.data)).asked(plan.spec), cached
 
 

@@ -11,6 +11,7 @@ from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifes
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
 from evenfold.reports.texts import split_sentences
+from evenfold.tasks import splits
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
 from evenfold.tasks.plans import check_columns, forget_plans, require_splittable, split_in
@@ -19,14 +20,6 @@ from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
-from evenfold.tasks.splits import (
-    audit_split,
-    extend as extend_manifest,
-    extension_of,
-    keep_small_snapshot,
-    notes_on,
-    split as decide,
-)
 from evenfold.tasks.steps import finished, happened, run, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome
@@ -47,8 +40,8 @@ def run_split(request: Request) -> SplitOutcome:
     memory = request.memory
     split = split_of(request.data, request.specification, request.data_engine, memory)
     run_id = recorded(split, memory)
-    audit = run(audit_split, split.ref, memory=memory)
-    keep_small_snapshot(split.ref, memory)
+    audit = run(splits.audit_split, split.ref, memory=memory)
+    splits.keep_small_snapshot(split.ref, memory)
     return SplitOutcome(split=split.ref, cached=split.cached, balance=split.report, run_id=run_id, audit=audit)
 
 
@@ -56,16 +49,16 @@ def run_extension(request: Request) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
     folder, data, memory = manifest_folder(request.manifest), request.data, request.memory
     with saying("extending"):
-        notes = notes_on(folder, from_anywhere(data), memory)
+        notes = splits.notes_on(folder, from_anywhere(data), memory)
         growth = run(
-            extend_manifest, str(folder), data, batch=request.batch, merged=request.merged,
+            splits.extend, str(folder), data, batch=request.batch, merged=request.merged,
             max_missing=request.max_missing, memory=memory,
         )  # fmt: skip
         report = measure(growth.split.stored(), memory=memory) if request.batch else balance_of(growth.split, memory)
     run_id = recorded(Split(growth.split, growth.split.reused, report), memory)
     say_extended(growth)
     if not request.batch:  # a batch lacks the rows that were there before
-        keep_small_snapshot(growth.split, memory)
+        splits.keep_small_snapshot(growth.split, memory)
     growth = growth.model_copy(update={"notes": [*growth.notes, *notes]})
     tell(notes)
     return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)
@@ -83,7 +76,7 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
     """Return the split that is asked for, decided now or before, with its balance."""
     with saying("splitting"):
         try:
-            decision = finished(decide, data, spec, data_engine=data_engine, memory=memory)
+            decision = finished(splits.split, data, spec, data_engine=data_engine, memory=memory)
         finally:
             forget_plans()
         ref = decision.value
@@ -119,7 +112,7 @@ def check_extension(request: Request) -> str:
     """Raise SplitError for bad input; return what the split is called."""
     place, folder = from_anywhere(request.data), Path(request.manifest)
     require_memory(StoredManifest(folder).prove(), Settings.memory_of(request.memory))
-    extension_of(str(folder), place, request.batch, request.merged, request.max_missing)
+    splits.extension_of(str(folder), place, request.batch, request.merged, request.max_missing)
     return folder.parent.name
 
 

@@ -9,16 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import (
-    Choice,
-    Estimate,
-    EvaluationError,
-    ModelError,
-    ModelSpec,
-    choose,
-    choose_by_draws,
-    chosen_inside,
-)
+from evenfold.estimates import Choice, Estimate, ModelSpec, choose, choose_by_draws, chosen_inside
+from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_fold, require_inner
 from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried

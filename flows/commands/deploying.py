@@ -104,18 +104,21 @@ def _applied(
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.exceptions import ObjectNotFound
 
+    variables = PATIENT | {name: os.environ[name] for name in (*PATIENT, *TAKEN_ALONG) if os.environ.get(name)}
     with _server(home), get_client(sync_client=True) as client:
         kind, earlier = _pool(client, pool), None
         with contextlib.suppress(ObjectNotFound):
             earlier = client.read_deployment_by_name(f"{published.name}/{name}")
         if schedule and earlier and _is_idle(earlier):
             schedule = replace(schedule, active=False)
+        if kind == PROCESS:
+            variables["EVENFOLD_HOME"] = str(home.path)
         deployment = published.to_deployment(
             name,
             **options,
             paused=earlier.paused if earlier else False,
             work_pool_name=pool,
-            job_variables=template(kind, _environment(home, kind) | settings, Path.cwd(), image),
+            job_variables=template(kind, variables | settings, Path.cwd(), image),
             concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
             **({"schedule": schedule} if schedule else {}),
         )
@@ -178,12 +181,6 @@ def _facts(deployment: Any) -> dict[str, object]:
             else:
                 facts[place + name] = value
     return facts
-
-
-def _environment(home: Home, kind: str) -> dict[str, str]:
-    """Return the variables that a run is started with: what waits for servers, and what is set here."""
-    variables = PATIENT | {name: os.environ[name] for name in (*PATIENT, *TAKEN_ALONG) if os.environ.get(name)}
-    return variables | ({"EVENFOLD_HOME": str(home.path)} if kind == PROCESS else {})
 
 
 def _server(home: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +15,8 @@ from evenfold import flows, manifests
 
 if TYPE_CHECKING:
     from evenfold.tasks import Home
+
+    from .console import Words
 
 OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark", "croissant")
 
@@ -261,13 +263,7 @@ def show(
             origin = Origin(Path(data).name if data else "")
             page = report_html(split, manifests.measure(split, data), data, findings, origin)
             manifests.write_whole(report, page)
-
-    def show(out: Any, header: manifests.Header) -> None:
-        _print_look(out, header, [] if header["counts"] else _sizes(manifest))
-        if report is not None:
-            out.say(f"  page: {report}")
-
-    return Answer(header, show)
+    return Answer(header, partial(_print_header, folder=manifest, report=report))
 
 
 def _sizes(folder: Path) -> list[list[str]]:
@@ -285,7 +281,7 @@ def _sizes(folder: Path) -> list[list[str]]:
     return [*beside, [f"each of {len(rows):,}", spread]]
 
 
-def _print_look(out: Any, header: manifests.Header, sizes: Sequence[list[str]] = ()) -> None:
+def _print_header(out: Words, header: manifests.Header, folder: Path, report: Path | None) -> None:
     from .console import lined_up
 
     spec = header["spec"]
@@ -294,22 +290,24 @@ def _print_look(out: Any, header: manifests.Header, sizes: Sequence[list[str]] =
     out.styled("[bold]{} {}[/]: {}, {}", header["name"], header["version"], header["algorithm"]["name"], amount)
     columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
     params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
-    held = spec.get("holdout")
-    locked = ""
-    if held is not None:
+    request = [", ".join(columns) or "no columns", params, f"seed {spec.get('seed', 0)}"]
+    if spec.get("group_mode", "merge") != "merge":
+        request.append(f"group_mode {spec['group_mode']}")
+    if (held := spec.get("holdout")) is not None:
         from evenfold.estimates.results import in_percent  # with the metrics, which a header without it does not need
 
-        locked = f"; holdout {in_percent(held.get('fraction', 0.2))}"
-    locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
-    out.say(f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}")
+        request.append(f"holdout {in_percent(held.get('fraction', 0.2))}")
+    out.say(f"  asked: {'; '.join(request)}")
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:
             out.say(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
-    names = {part["code"]: part["name"] for part in header["parts"]}
-    meanings = MEANINGS | names
+    meanings = MEANINGS | {part["code"]: part["name"] for part in header["parts"]}
     meanings |= {"draws": {0: "may be drawn"}, "pairs": {0: "in use"}}.get(header["kind"], {})
     counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
-    out.print("\n".join(lined_up([["fold or part", "rows"], *counts, *sizes])))
+    counts += [] if counts else _sizes(folder)
+    out.print("\n".join(lined_up([["fold or part", "rows"], *counts])))
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
         out.say(f"  rows that joined with each generation: {joined}")
+    if report is not None:
+        out.say(f"  page: {report}")

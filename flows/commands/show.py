@@ -37,8 +37,9 @@ QUICK = 2.0  # seconds; a step that is done sooner needs no line
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[None]:
+def progress() -> Iterator[None]:
     """Show what is under way inside the block: a live bar on a terminal, plain lines elsewhere."""
+    console = consoles()[1]
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -83,10 +84,10 @@ def _bars(bar: Progress) -> Say:
     return say
 
 
-def show_page(console: Words, page: Page, *details: str) -> None:
+def show_page(console: Words, page: Page, *details: str, place: Path | None = None) -> None:
     """Print a page: title, verdict and lead, figures, what it holds but for pictures, and what was found.
 
-    ``details``: the names of those that are printed as well.
+    ``details``: the names of those that are printed as well. ``place``: where the page was written.
     """
     verdict = f"{page.verdict.mark} {page.verdict.word}. " if page.verdict.word else ""
     console.styled("[bold]{}[/]\n", page.title)
@@ -106,6 +107,8 @@ def show_page(console: Words, page: Page, *details: str) -> None:
     if page.findings:
         console.print()
     show_remarks(console, page.findings)
+    if place is not None:
+        console.say(f"  page {place}")
 
 
 def show_remarks(console: Words, remarks: Sequence[Remark]) -> None:

@@ -10,20 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from evenfold.splitters.errors import SplitError
-from evenfold.tasks.parameters import (
-    Data,
-    Engine,
-    Flag,
-    Level,
-    Metrics,
-    Model,
-    NSplits,
-    RunA,
-    RunB,
-    Seed,
-    SomeNames,
-    Strategy,
-)  # fmt: skip
+from evenfold.tasks import parameters as of
+from evenfold.tasks.parameters import Flag
 from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
 from evenfold import estimates, flows, manifests, reports
@@ -33,7 +21,6 @@ from .flags import Answer, Json, busy
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .console import Words
 
 FLIGHTS = "examples/flights.parquet"
 FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")
@@ -50,7 +37,7 @@ Predictions = Annotated[Path, Flag("Parquet or CSV file to write.", names=("-o",
 NSeeds = Annotated[int, Flag("Partitions of each way.")]
 
 
-def demo(engine: Engine = "prefect", as_json: Json = False) -> Answer:
+def demo(engine: of.Engine = "prefect", as_json: Json = False) -> Answer:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
@@ -59,13 +46,13 @@ def demo(engine: Engine = "prefect", as_json: Json = False) -> Answer:
 
     from .show import consoles, progress, show_evaluation
 
-    out, err = consoles()
+    out, _ = consoles()
     out.quiet = as_json
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
 
     def evaluated(data: Any, **fields: Any) -> flows.Evaluation:
-        with progress(err):
+        with progress():
             evaluation: flows.Evaluation = flows.evaluate(data, engine=engine, **fields)
             return evaluation
 
@@ -94,9 +81,9 @@ def demo(engine: Engine = "prefect", as_json: Json = False) -> Answer:
 
 @flat
 def compare(
-    run_a: RunA,
-    run_b: RunB,
-    metrics: Metrics = None,
+    run_a: of.RunA,
+    run_b: of.RunB,
+    metrics: of.Metrics = None,
     output: ComparisonPage = None,
     **fields: Unpack[CompareFields],
 ) -> Answer:
@@ -109,7 +96,7 @@ def compare(
     from evenfold.manifests.tables.read import require_place, write_whole
     from evenfold.tasks.parameters import repeats_of
 
-    from .show import consoles, progress
+    from .show import progress, show_page
 
     if output is not None:
         require_place(output)
@@ -120,17 +107,18 @@ def compare(
         pair = pair_of(run_a, run_b, fields["repeats"])
     if not pair.plan.recipes:  # nothing is fitted
         fields["engine"] = "plain"
-    with progress(consoles()[1]):
+    with progress():
         comparisons = flows.compare(run_a, run_b, metrics, **fields)
     page = reports.comparison_page(comparisons, pair.names)
     if output is not None:
         write_whole(output, page.html())
-    return Answer([asdict(comparison) for comparison in comparisons], _shown(page, output))
+    came = [asdict(comparison) for comparison in comparisons]
+    return Answer(came, lambda out, _: show_page(out, page, place=output))
 
 
 def predict(
-    run: RecordedRun, data: Data, output: Predictions = Path("predictions.parquet"), training_data: TrainingData = None,
-    known_rows: KnownRows = False,
+    run: RecordedRun, data: of.Data, output: Predictions = Path("predictions.parquet"),
+    training_data: TrainingData = None, known_rows: KnownRows = False,
 ) -> Answer:  # fmt: skip
     """Predict later rows with the model of a recorded evaluation, or with what a tuning chose.
 
@@ -156,7 +144,8 @@ def predict(
 
 
 def score(
-    run: RecordedRun, data: Data, metrics: Metrics = None, level: Level = 0.95, training_data: TrainingData = None,
+    run: RecordedRun, data: of.Data, metrics: of.Metrics = None, level: of.Level = 0.95,
+    training_data: TrainingData = None,
 ) -> Answer:  # fmt: skip
     """Score the model of a recorded evaluation, or what a tuning chose, on later rows, beside what was promised.
 
@@ -175,10 +164,10 @@ def score(
 
 @flat
 def folds(
-    data: Data,
+    data: of.Data,
     counts: Counts = "5..50",
-    strategy: Strategy = None,
-    seed: Seed = None,
+    strategy: of.Strategy = None,
+    seed: of.Seed = None,
     output: PictureOrPage = Path("folds.html"),
     **fields: Unpack[StudyFields],
 ) -> Answer:
@@ -192,11 +181,11 @@ def folds(
 
 @flat
 def strategies(
-    data: Data,
-    n_splits: NSplits = None,
+    data: of.Data,
+    n_splits: of.NSplits = None,
     n_seeds: NSeeds = 20,
-    strategy: Strategy = None,
-    seed: Seed = None,
+    strategy: of.Strategy = None,
+    seed: of.Seed = None,
     output: PictureOrPage = Path("strategies.html"),
     **fields: Unpack[StudyFields],
 ) -> Answer:
@@ -248,13 +237,13 @@ def _told(
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
 
-    from .show import consoles, progress
+    from .show import progress, show_page
 
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     require_place(output)
     problem = _problem(data, **fields)
-    with limited(problem.X.size), progress(consoles()[1]):
+    with limited(problem.X.size), progress():
         table = study(problem, **about, say=partial(say, "fitting models"))
     page, pictures = reports.study_page(problem, table), reports.study_pictures(table)
     manifests.write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
@@ -264,24 +253,12 @@ def _told(
     record_study(experiment, name, problem, params, page, table)
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
-    return Answer(came, _shown(page, output, "ratios", "fold-count"))
-
-
-def _shown(page: reports.Page, output: Path | None, *details: str) -> Callable[[Words, object], None]:
-    """Return what prints a page, with its ``details``, and where it was written."""
-    from .show import show_page
-
-    def show(out: Words, _: object) -> None:
-        show_page(out, page, *details)
-        if output is not None:
-            out.say(f"  page {output}")
-
-    return show
+    return Answer(came, lambda out, _: show_page(out, page, "ratios", "fold-count", place=output))
 
 
 def _problem(
-    data: str, *, target: str | None = None, group: SomeNames = None, key: SomeNames = None, model: Model = None,
-    model_params: Mapping[str, object] | None = None, **recipe: object,
+    data: str, *, target: str | None = None, group: of.SomeNames = None, key: of.SomeNames = None,
+    model: of.Model = None, model_params: Mapping[str, object] | None = None, **recipe: object,
 ) -> estimates.Problem:  # fmt: skip
     """Return the problem of predicting the target column of a file."""
     from evenfold.flows.requests import recipe_of
