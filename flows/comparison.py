@@ -115,10 +115,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two recorded evaluations on one split, and the repeats that are asked for.
-
-    ``versions``: what is to be said of two versions of the split.
-    """
+    """Two recorded evaluations on one split, what is to be said of its versions, and the repeats that are asked for."""
 
     a: reading.Recorded
     b: reading.Recorded

@@ -1,7 +1,4 @@
-"""Split, fit every split in a task per fold, or per block of draws, aggregate and record.
-
-Nothing is computed here: every figure comes from a task.
-"""
+"""Split, fit every split in a task per fold, or per block of draws, aggregate and record; tasks compute each figure."""
 
 from __future__ import annotations
 
@@ -82,10 +79,7 @@ class Fits:
         return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
 
     def collect(self, outcomes: Iterator[tuple[int, Finished[FitResult]]], sizes: Sequence[int]) -> list[FitResult]:
-        """Return the results of outcomes, which come as they finish, in the splits' order; count and note them all.
-
-        ``sizes``: how many fits each is.
-        """
+        """Return the results of outcomes, each of ``sizes`` fits, in the splits' order; count and note them all."""
         total = self.n_fits + sum(sizes)
         came: dict[int, Finished[FitResult]] = {}
         self._say(total)
@@ -185,12 +179,10 @@ def _alone(
 
 
 def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tuple[int, int]]:
-    """Return the folds first..last-1 as even blocks of at most some ``BLOCK_SECONDS``; none where fits are long.
-
-    There are as many blocks for each worker, so that none waits for another.
-    """
+    """Return the folds first..last-1 as even blocks of at most some ``BLOCK_SECONDS``; none where fits are long."""
     if seconds >= SHORT_SECONDS or last - first <= workers:
         return []
+    # As many for each worker, so that none waits for another.
     rounds = ceil((last - first) * seconds / BLOCK_SECONDS / workers)
     n_blocks = min(last - first, workers * max(1, rounds))
     edges = [first + (last - first) * i // n_blocks for i in range(n_blocks + 1)]
@@ -252,10 +244,7 @@ def run_segments(request: Request) -> Segments:
 
 
 def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str, what: str) -> None:
-    """Raise GateError where levels of a column to balance on differ by more than the gate ``level_gap`` allows.
-
-    ``what`` is recorded by then, and stays.
-    """
+    """Raise GateError where levels of a column to balance on differ by more than the gate ``level_gap`` allows."""
     audit = check_levels(split, levels, metric)
     stop_where_failed(audit, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
 

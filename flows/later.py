@@ -149,7 +149,7 @@ MEANT = "if they are meant, say known_rows=True (--known-rows)"
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:
-    """Return the scores that are defined on the rows, and a sentence about each that is not, or not of every class.
+    """Return the scores that are defined, and a sentence on each that is not, or not of every class.
 
     Raises EvaluationError where none is.
     """

@@ -133,14 +133,11 @@ def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request)
 
 
 def _with_tested_past(split: SplitRef, work: Work) -> list[int]:
-    """Return the splits in time order that train on rows which earlier ones test, and so have something to choose by.
-
-    Of the rows inside a gap the targets are not known yet.
-    """
+    """Return the splits in time order that train on rows which earlier ones test, and so can choose by something."""
     judged, tested = [], np.zeros(work.problem.n, dtype=bool)
     for i in split.splits():
         train, test = work.pair(i)
-        if tested[train].any():
+        if tested[train].any():  # of the rows inside a gap the targets are not known yet
             judged.append(i)
         tested[test] = True
     return judged

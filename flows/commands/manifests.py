@@ -66,7 +66,7 @@ def audit(
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
-    from .show import show_audit, show_audit_in_markdown
+    from .show import audit_in_markdown, show_audit
 
     if as_json and kind not in (None, "json"):
         raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
@@ -84,8 +84,8 @@ def audit(
         from evenfold.tasks.record.studies import record_audit
 
         record_audit(audited.split_id, report)
-    show = {None: show_audit, "md": show_audit_in_markdown, "json": show_json}[kind]
-    return Answer(report, show, failed=bool(report.failed))
+    forms = {None: show_audit, "json": show_json, "md": lambda out, report: out.print(audit_in_markdown(report))}
+    return Answer(report, forms[kind], failed=bool(report.failed))
 
 
 def verify(manifest: ManifestFolder) -> Answer:

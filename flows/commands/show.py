@@ -215,11 +215,6 @@ def audit_in_markdown(audit: Audit) -> str:
     return f"## {page.title}\n\n{note}\n"
 
 
-def show_audit_in_markdown(console: Words, audit: Audit) -> None:
-    """Print an audit for a comment, each line whole."""
-    console.print(audit_in_markdown(audit))
-
-
 def show_audit(console: Words, audit: Audit) -> None:
     """Print what an audit came to, and how what is no fault is ignored."""
     show_page(console, audit_page(audit))
