@@ -1,6 +1,5 @@
 """Every command has an example that runs and JSON for machines; what is printed loses no name and no digit."""
 
-import io
 import json
 import os
 import shlex
@@ -18,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from evenfold.flows.cli import app, main
-from evenfold.flows.commands.console import Words
 from evenfold.manifests import decide, write_manifest
 
 from evenfold import flows
@@ -132,12 +130,6 @@ def test_the_slow_examples_run(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 # ---------------------------------------------------------------- signs of life
-
-
-def shown(said: Any, width: int = 80, terminal: bool = True, **how: Any) -> list[str]:
-    console = Words(file=io.StringIO(), force_terminal=terminal, width=width, soft_wrap=True, color_system=None)
-    console.print(said, **how)
-    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 
 def test_who_stops_reading_changes_no_exit_code(tmp_path: Path) -> None:
