@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -230,8 +230,11 @@ def busy(what: str) -> Iterator[Home]:
 
     from .console import consoles
 
-    signs = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    console = consoles()[1]
-    with Progress(*signs, console=console, transient=True, disable=not console.is_terminal) as bar:
-        bar.add_task(what, total=None)
+    console, signs = (
+        consoles()[1],
+        (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()),
+    )
+    bar = Progress(*signs, console=console, transient=True)
+    bar.add_task(what, total=None)
+    with bar if console.is_terminal else nullcontext():
         yield Home.here()

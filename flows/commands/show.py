@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
@@ -22,10 +21,9 @@ from evenfold.reports.texts import page_note, places_table, split_sentences
 from evenfold.splitters.deployed import is_address
 from evenfold.tasks import Home, Retraining, SplitRef
 from evenfold.tasks.plans import decided_otherwise
-from evenfold.tasks.runtime.progress import SAY, Say
+from evenfold.tasks.runtime.progress import SAY
+from rich import progress as signs
 from rich.cells import cell_len
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from .console import Words as Words, consoles as consoles, lined_up
 
@@ -41,47 +39,33 @@ def progress() -> Iterator[None]:
     """Show what is under way inside the block: a live bar on a terminal, plain lines elsewhere."""
     console = consoles()[1]
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        signs.SpinnerColumn(),
+        signs.TextColumn("{task.description}", markup=False),
+        signs.BarColumn(),
+        signs.MofNCompleteColumn(),
+        signs.TimeRemainingColumn(elapsed_when_finished=True),
     )
-    bar = Progress(*columns, console=console, transient=True)
-    token = SAY.set(_bars(bar) if console.is_terminal else _lines(console))
+    bar = signs.Progress(*columns, console=console, transient=True)
+    bars: dict[str, signs.TaskID] = {}
+    guard = threading.Lock()
+
+    def say(what: str, done: int, of: int) -> None:
+        with guard:
+            if what not in bars:
+                bars[what] = bar.add_task(what, total=of or None)
+            bar.update(bars[what], completed=done, total=of or None)
+            if done == of and not console.is_terminal:
+                seconds = next(each.elapsed or 0.0 for each in bar.tasks if each.id == bars[what])
+                bar.remove_task(bars.pop(what))
+                if seconds >= QUICK:
+                    console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
+
+    token = SAY.set(say)
     try:
         with bar if console.is_terminal else nullcontext():
             yield
     finally:
         SAY.reset(token)
-
-
-def _lines(console: Console) -> Say:
-    """Return what prints a line when a step ends, with its seconds; of short ones nothing."""
-    begun: dict[str, float] = {}
-
-    def say(what: str, done: int, of: int) -> None:
-        started = begun.setdefault(what, time.monotonic())
-        seconds = time.monotonic() - started
-        if done == of and seconds >= QUICK:
-            console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
-        if done == of:
-            begun.pop(what, None)
-
-    return say
-
-
-def _bars(bar: Progress) -> Say:
-    tasks: dict[str, Any] = {}
-    guard = threading.Lock()
-
-    def say(what: str, done: int, of: int) -> None:
-        with guard:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=of or None)
-            bar.update(tasks[what], completed=done, total=of or None)
-
-    return say
 
 
 def show_page(console: Words, page: Page, *details: str, place: Path | None = None) -> None:
