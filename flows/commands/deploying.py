@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prefect.schedules import Schedule
 
 FlowName = Literal["retrain", "evaluate", "split"]
+Pool = Annotated[str, typer.Option(help="Work pool: process, docker or kubernetes; made if there is none.")]
 PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
 
@@ -53,9 +54,7 @@ def deploy(
     flow: Annotated[FlowName, typer.Option(help="What a run does.")] = "retrain",
     cron: Annotated[str | None, typer.Option(help="When it runs: '0 4 * * 1' is Mondays at four.")] = None,
     timezone: Annotated[str, typer.Option(help="Of which place that is the time, such as Europe/Berlin.")] = "UTC",
-    pool: Annotated[
-        str, typer.Option(help="Work pool: process, docker or kubernetes; made if there is none.")
-    ] = "evenfold",
+    pool: Pool = "evenfold",
     image: Annotated[str, typer.Option(help="Image of a docker or kubernetes pool.")] = "evenfold:latest",
     queue: Annotated[str | None, typer.Option(help="Work queue of that pool; by default the pool's own.")] = None,
     name: Annotated[str | None, typer.Option(help="Of the deployment; by default the specification's.")] = None,
@@ -69,18 +68,16 @@ def deploy(
 
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
-    published, retrying = getattr(flows, flow), {"PREFECT_FLOWS_DEFAULT_RETRIES": str(retries)}
+    published = getattr(flows, flow)
     with busy(f"deploying {flow} of {spec}") as home:
         request, parameters = _checked(published, data, spec=spec, model=model, registered_name=registered_name)
         name, tags = name or request.name, ["evenfold", flow, f"split:{request.name}", *(tag or ())]
         kind, earlier, current = _applied(
-            home, published, _schedule(cron, timezone), pool, image, {} if retries is None else retrying, name=name,
-            parameters=parameters, tags=tags, description=f"evenfold: {flow} {request.name}.", work_queue_name=queue,
+            home, published, name, _schedule(cron, timezone), pool, image, retries, parameters=parameters, tags=tags,
+            description=f"evenfold: {flow} {request.name}.", work_queue_name=queue,
         )  # fmt: skip
-    what, when = (
-        "updated" if earlier else "made",
-        f"runs at {cron} ({timezone})" if cron else "runs when it is asked to",
-    )
+    what = "updated" if earlier else "made"
+    when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
     paused, changes = current.paused or _is_idle(current), _changes(earlier, current) if earlier else {}
     words = [
         f"{flow}/{name}: {what}; {when}, in pool {pool} ({kind})",
@@ -93,7 +90,7 @@ def deploy(
 
 
 def _applied(
-    home: Home, published: Any, schedule: Schedule | None, pool: str, image: str, settings: dict[str, str], name: str,
+    home: Home, published: Any, name: str, schedule: Schedule | None, pool: str, image: str, retries: int | None,
     **options: object,
 ) -> tuple[str, Any, Any]:  # fmt: skip
     """Make or update a deployment; return the type of its pool, what was there before, and what is there now.
@@ -104,7 +101,9 @@ def _applied(
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.exceptions import ObjectNotFound
 
-    variables = PATIENT | {name: os.environ[name] for name in (*PATIENT, *TAKEN_ALONG) if os.environ.get(name)}
+    variables = PATIENT | {each: os.environ[each] for each in (*PATIENT, *TAKEN_ALONG) if os.environ.get(each)}
+    if retries is not None:
+        variables["PREFECT_FLOWS_DEFAULT_RETRIES"] = str(retries)
     with _server(home), get_client(sync_client=True) as client:
         kind, earlier = _pool(client, pool), None
         with contextlib.suppress(ObjectNotFound):
@@ -118,7 +117,7 @@ def _applied(
             **options,
             paused=earlier.paused if earlier else False,
             work_pool_name=pool,
-            job_variables=template(kind, variables | settings, Path.cwd(), image),
+            job_variables=template(kind, variables, Path.cwd(), image),
             concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
             **({"schedule": schedule} if schedule else {}),
         )

@@ -43,18 +43,8 @@ def show_json(out: Words, came: Any) -> None:
     out.print_json(came.model_dump_json() if isinstance(came, BaseModel) else json.dumps(came))
 
 
-def _set_workers(n: int | None) -> None:
-    if n is not None:
-        os.environ["EVENFOLD_WORKERS"] = str(n)
-
-
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", callback=_set_workers, rich_help_panel="Run", expose_value=False,
-        help="Fits at once.  [default: EVENFOLD_WORKERS, or a core each, up to 4]",
-    ),
-]  # fmt: skip
+FITS_AT_ONCE = "Fits at once.  [default: EVENFOLD_WORKERS, or a core each, up to 4]"
+Workers = Annotated[int | None, typer.Option(min=1, metavar="N", rich_help_panel="Run", help=FITS_AT_ONCE)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
@@ -72,14 +62,16 @@ def command_of(function: Callable[..., Answer]) -> Callable[..., None]:
     for name, (kind, default) in {**added, "as_json": (Json, False)}.items():
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
 
-    def command(as_json: bool, **values: Any) -> None:
-        from .console import consoles
-
+    def command(as_json: bool, workers: int | None = None, **values: Any) -> None:
+        if workers is not None:
+            os.environ["EVENFOLD_WORKERS"] = str(workers)
         arguments = {name: value for name, value in values.items() if value is not None and value != []}
         for name, flag in flags.items():
             if flag.example and name in arguments:
                 arguments[name] = values_of(flag.names[0], arguments[name], f"{flag.takes}, such as {flag.example}")
         answer = function(**arguments, **({"as_json": as_json} if hears else {}))
+        from .console import consoles
+
         out, _ = consoles()
         if as_json:
             show_json(out, answer.came)

@@ -184,18 +184,16 @@ def join(
     if fold is not None:
         require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
-    if fold is not None:
-        require_place(output, read=stored.files)
+    of = f" of repeat {repeat}" if repeat else ""
     with busy(f"writing {output}"):
         if fold is None or role is None:
             rows = sum(manifests.partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
+            words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
         else:
+            require_place(output, read=stored.files)
             rows = manifests.write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
-    of = f" of repeat {repeat}" if repeat else ""
+            words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
     about = {"path": str(output), "rows": rows, "fold": fold, "repeat": repeat, "role": role}
-    words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
-    if fold is not None:
-        words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
     return Answer(about, f"{output}: {words}")
 
 
