@@ -24,9 +24,7 @@ SplitName = Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a nam
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")]
 
 
-def up(
-    stop: Annotated[bool, typer.Option("--stop", help="End it now.")] = False,
-) -> Answer:
+def up(stop: Annotated[bool, typer.Option("--stop", help="End it now.")] = False) -> Answer:
     """Keep Prefect's server up for this home, so that commands need not start one each.
 
     Later commands with the same home find and use it; it listens on this machine alone.
@@ -243,9 +241,7 @@ def answer(
         if approve is None:
             return Answer(question, question.pending)
         answered = give_answer(question, approve, reason, by or Settings.here().person)
-        goes_on = False
-        if question.flow_run and os.environ.get("PREFECT_API_URL"):
-            goes_on = resume(question, answered)
+        goes_on = question.flow_run and os.environ.get("PREFECT_API_URL") and resume(question, answered)
     where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
     return Answer(answered, f"{answered.words}; {where}.")
 
