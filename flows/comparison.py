@@ -50,7 +50,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
-    a, b, repeat_notes = _repeated(pair, request.repeats)
+    a, b, repeat_notes = _repeated(pair)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
@@ -222,7 +222,7 @@ def _unchanged(run: reading.Recorded, recipe: reading.Recipe) -> Work:
     return work
 
 
-def _repeated(pair: Pair, repeats: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+def _repeated(pair: Pair) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return the predictions of both recipes over all repeats, and a sentence about them."""
     plan, recorded = pair.plan, (pair.a.predictions, pair.b.predictions)
     if not plan.recipes:
@@ -231,7 +231,7 @@ def _repeated(pair: Pair, repeats: Repeats) -> tuple[pd.DataFrame, pd.DataFrame,
     for fits in both:
         fit_more(fits, plan.repeats, seconds=plan.seconds)
     failed = next((fits for fits in both if fits.errors), None)
-    if failed is not None and repeats != "auto":
+    if failed is not None and pair.repeats != "auto":
         raise EvaluationError(failed.failure)
     if failed is not None:
         return *recorded, f"The folds were not repeated: {failed.failure}"

@@ -54,8 +54,7 @@ class _Later:
 
 def read_besides(run_id: str, training_data: str | None = None) -> list[str | Path]:
     """Return what predicting by a recorded model reads beside the later rows: its training table and its manifest."""
-    home = prepare_environment()
-    home.require_record()
+    prepare_environment().require_record()
     split = read_recipe(run_id, training_data).split
     return [*([split.data] if split.data else []), *StoredManifest(Path(split.uri)).files]
 

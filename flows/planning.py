@@ -62,10 +62,7 @@ def _asked(grows: bool) -> type[Request]:
 
 def _steps(request: Request, aside: str) -> Iterator[Step]:
     split, cached = _split(request, aside)
-    if request.manifest:
-        yield Step(name="split", n=1, n_cached=1)
-    else:
-        yield _split_step(request, cached)
+    yield Step(name="split", n=1, n_cached=1) if request.manifest else _split_step(request, cached)
     if request.on == "holdout":
         yield from (Step(name=name, n=1, n_cached=0, reasons=[LOOK]) for name in ("fits", "record"))
         return
