@@ -29,6 +29,8 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 _session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
 os.environ["EVENFOLD_HOME"] = _session.name
+# A task that is called without a flow would start a server beside the session's, which idles until the end.
+os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "false"
 
 # Most objects of a worker are imports, which stay: looking for garbage among them is a third of what collecting costs.
 gc.set_threshold(50_000, 20, 100)
@@ -37,7 +39,7 @@ gc.set_threshold(50_000, 20, 100)
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-from evenfold.tasks import Home, prepare_environment  # noqa: E402
+from evenfold.tasks import Home, locked, prepare_environment  # noqa: E402
 
 prepare_environment(Home.here())
 
@@ -62,6 +64,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if hypothesis.is_hypothesis_test(test):
             usual = test._hypothesis_internal_use_settings
             test._hypothesis_internal_use_settings = hypothesis.settings(usual, max_examples=times * usual.max_examples)
+
+
+_serving = contextlib.ExitStack()  # Prefect's server, from the first test that needs it to the last
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End Prefect's server when no later test of this worker needs it."""
+    if _served(item) and not (nextitem and _served(nextitem)):
+        _serving.close()
 
 
 def pytest_sessionfinish() -> None:
@@ -92,11 +104,14 @@ def _an_environment_of_its_own() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a new MLflow store: its migrations take seconds, so tests start from copies of one."""
+    """Return a new MLflow store: its migrations take seconds, so the tests of all workers start from copies of one."""
     from mlflow.tracking import MlflowClient
 
-    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    MlflowClient(f"sqlite:///{path}").search_experiments()
+    own = tmp_path_factory.getbasetemp()
+    path = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "mlflow.db"
+    with locked(path.parent, "mlflow store"):
+        if not path.exists():
+            MlflowClient(f"sqlite:///{path}").search_experiments()
     return path
 
 
@@ -128,13 +143,14 @@ def shared_home(_module_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture(scope="session")
 def _prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Start Prefect's own test server once; yield its address and what a PREFECT_HOME holds before the first run."""
+    """Start Prefect's own test server; yield its address and what a PREFECT_HOME holds before the first run."""
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_SERVER_DATABASE_CONNECTION_URL
     from prefect.testing.utilities import prefect_test_harness
 
     empty, known = tmp_path_factory.mktemp("prefect"), Path(PREFECT_HOME.value())
     known.mkdir(parents=True, exist_ok=True)  # there it remembers which blocks it has registered
-    with prefect_test_harness(server_startup_timeout=300):
+    with _serving:
+        _serving.enter_context(prefect_test_harness(server_startup_timeout=300))
         used = str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value()).partition(":///")[2]
         copied = sqlite3.connect(empty / "prefect.db")
         with contextlib.closing(sqlite3.connect(used)) as source, contextlib.closing(copied) as copy:

@@ -18,7 +18,7 @@ from evenfold.estimates import (
     stratification_study,
 )
 from evenfold.estimates.promotion import Decision
-from evenfold.manifests import Manifest, audit, decide, extend, measure
+from evenfold.manifests import Audit, Manifest, audit, decide, extend, measure
 from evenfold.reports import (
     SplitLink,
     audit_page,
@@ -98,6 +98,11 @@ def folds(alpha: float = 0.0, target: str = "amount") -> tuple[Problem, list[Fol
     return problem, [score for score, _ in fits], pd.concat([part for _, part in fits], ignore_index=True)
 
 
+@cache
+def checked(target: str) -> Audit:
+    return audit(split("KFold", target=target), rows())
+
+
 def evaluation(target: str) -> str:
     problem, scores, predictions = folds(target=target)
     manifest = split("KFold", target=target)
@@ -106,7 +111,7 @@ def evaluation(target: str) -> str:
         scores,
         aggregate(scores, predictions, problem),
         predictions,
-        audit=audit(manifest, rows()),
+        audit=checked(target),
         split=SplitLink(f"{manifest.name} {manifest.version}", manifest.split_id, "split/report.html"),
     ).html()
 
@@ -132,9 +137,8 @@ def retraining() -> str:
     problem, scores, predictions = folds()
     estimates = aggregate(scores, predictions, problem)
     decision = Decision("candidate", True, "it is as good and has seen 500 newer rows", "r2", 0.01, -0.02, 0.04, 0.3)
-    checks = audit(split("KFold", target="amount"), rows())
     told = {"version": "2", "growth": ["500 rows joined, none moved."], "newer": "R2 0.73 on 500 rows."}
-    return retraining_page("orders-live", decision, estimates, checks, split="orders 1.1", **told).html()
+    return retraining_page("orders-live", decision, estimates, checked("amount"), split="orders 1.1", **told).html()
 
 
 def look() -> str:
@@ -168,7 +172,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "tuning": tuning,
     "retraining": retraining,
     "look": look,
-    "audit": lambda: audit_page(audit(split("KFold", target="kind"), rows())).html(),
+    "audit": lambda: audit_page(checked("kind")).html(),
     "folds": lambda: study_page(folds()[0], fold_count_study(folds()[0], [3, 5, 10])).html(),
     "strategies": strategies,
 }

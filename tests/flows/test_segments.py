@@ -90,7 +90,7 @@ def test_an_evaluation_takes_the_known_rows_and_says_how_many_it_leaves_out(home
     assert evaluated(small(), spec=None, manifest=whole, metrics=["r2"]).run_id != made.run_id
     part().to_parquet(tmp_path / "part.parquet")
     with pytest.warns(UserWarning, match=LEFT):
-        known = load_split(whole.split.split_id, str(tmp_path / "part.parquet"), "known")
+        known = load_split.fn(whole.split.split_id, str(tmp_path / "part.parquet"), "known")
     assert fit_fold.fn(known, 0, {**RIDGE, "metrics": ["r2"]}).score.test == made.scores[0].test
 
 
@@ -100,6 +100,6 @@ def test_other_rows_are_refused_at_once(home: Home, tmp_path: Any) -> None:
     with pytest.raises(SplitError, match=LEFT):
         evaluated(part(), spec=None, manifest=whole)
     with pytest.raises(SplitError, match=LEFT):
-        load_split(whole.split.split_id, str(tmp_path / "part.parquet"))
+        load_split.fn(whole.split.split_id, str(tmp_path / "part.parquet"))
     with pytest.raises(SplitError, match="a split that is named"):
         evaluated(small(), rows="known")

@@ -12,6 +12,7 @@ import pytest
 from evenfold.flows import evaluate, split
 from evenfold.tasks import Home
 from nbclient import NotebookClient
+from own_code import CELL
 from pages import Page
 
 SETUP = """
@@ -37,10 +38,16 @@ CELLS = {
 }
 
 
-RUNNING = """
-import os
+COMPUTED = f"""
+import os, sys
 os.environ["EVENFOLD_HOME"] = "home"
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from evenfold.flows import evaluate
+from small import SPEC, small
+own = evaluate(small(60), SPEC, model, features=["a", "b"], metrics=lambda y, told: -np.std(y - told), engine="plain")
+print(own.n_cached, own.run_id)
+"""
+RUNNING = """
 made = evaluate(frame, spec=spec, model="sklearn.linear_model:LogisticRegression", metrics=["accuracy"], engine="plain")
 """
 
@@ -51,19 +58,22 @@ class Watched(NotebookClient):
     said: list[tuple[str, dict[str, str]]]
 
     def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
-        if msg["msg_type"] in ("display_data", "update_display_data"):
+        if cell.source == RUNNING and msg["msg_type"] in ("display_data", "update_display_data"):
             self.said.append((msg["msg_type"], msg["content"]["data"]))
         return super().process_message(msg, cell, cell_index)
 
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Watched:
-    """Run a notebook in a kernel of its own: each kind of result, and last an evaluation."""
-    cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, *CELLS.values(), RUNNING)]
+    """Run a notebook in a kernel of its own: each kind of result, then a model of its own cells, last an evaluation."""
     folder = tmp_path_factory.mktemp("notebook")
     (folder / "home").mkdir()
     shutil.copy(empty_store, folder / "home")
-    notebook = nbformat.v4.new_notebook(cells=cells)
+    return run(folder, SETUP, *CELLS.values(), CELL, COMPUTED, RUNNING)
+
+
+def run(folder: Path, *cells: str) -> Watched:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
     client = Watched(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     client.said = []
     client.execute()
@@ -72,7 +82,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Wat
 
 
 def test_a_notebook_shows_the_band_of_the_page(executed: Watched) -> None:
-    for name, cell in zip(CELLS, executed.nb.cells[1:-1], strict=True):
+    for name, cell in zip(CELLS, executed.nb.cells[1:], strict=False):
         html, line = (cell.outputs[0].data[kind] for kind in ("text/html", "text/plain"))
         page = Page(html)
         assert page.open == page.addresses == []
@@ -103,3 +113,14 @@ def test_a_notebook_shows_one_line_that_goes_on_while_models_are_fitted(executed
     assert all(data["text/html"].startswith("<progress value=") for _, data in executed.said)
     (shown,) = [each for each in executed.nb.cells[-1].outputs if each.output_type == "display_data"]
     assert shown.data["text/plain"] == lines[-1]
+
+
+def test_a_kernel_that_starts_again_finds_what_it_computed(executed: Watched) -> None:
+    """Of a model whose classes no import path leads to, and whose cell has another comment by now."""
+    again = run(Path(executed.resources["metadata"]["path"]), f"# Tuesday\n\n{CELL}", COMPUTED)
+    answers = []
+    for cell in (executed.nb.cells[-2], again.nb.cells[-1]):
+        said = [out["text"] for out in cell.outputs if out.get("name") == "stdout"]
+        answers.append("".join(said).split()[-2:])
+    assert [n for n, _ in answers] == ["0", "3"]
+    assert len({run_id for _, run_id in answers}) == 1

@@ -122,9 +122,9 @@ def test_a_mistake_in_a_program_is_not_tried_again() -> None:
 
 def test_the_fold_column_of_an_exported_file_is_no_feature(path: str, tmp_path: Path) -> None:
     """It was one, in silence; who lists it has it."""
-    made = split(path, key="id", target="y", strategy="KFold", n_splits=3)
+    made = split.fn(path, key="id", target="y", strategy="KFold", n_splits=3)
     export(made.manifest(), "h2o", tmp_path / "folds.parquet", path)
-    again = split(str(tmp_path / "folds.parquet"), key="id", target="y", strategy="KFold", n_splits=3)
+    again = split.fn(str(tmp_path / "folds.parquet"), key="id", target="y", strategy="KFold", n_splits=3)
     problem = work_of(again).problem
     assert "fold" not in (*problem.features, *problem.columns_read)
     assert problem.left_out["fold"].startswith("the fold of each row")

@@ -1,5 +1,6 @@
-"""What tests of retraining share: a first month, which was retrained once for all tests of a file."""
+"""What tests of retraining share: a first month, which was retrained once for all of them, and a home of each file."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,25 @@ from tables import rows
 
 
 @pytest.fixture(autouse=True)
-def home(shared_home: Home) -> Home:
-    return shared_home
+def home(request: pytest.FixtureRequest, shared_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return the home of the file's tests, or that of the first month for those that go on from there."""
+    if "first" not in request.fixturenames:
+        return shared_home
+    place: Home = request.getfixturevalue("_first_month")[0]
+    monkeypatch.setenv("EVENFOLD_HOME", str(place.path))
+    return place
 
 
-@pytest.fixture(scope="module")
-def _first_month(_module_home: Home, tmp_path_factory: pytest.TempPathFactory) -> tuple[Retraining, Path]:
-    return kept_after(_module_home, tmp_path_factory.mktemp("kept"), lambda: retrain("monthly", rows(120), GOOD))
+@pytest.fixture(scope="session")
+def _first_month(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> tuple[Home, Retraining, Path]:
+    place = Home(tmp_path_factory.mktemp("first"))
+    shutil.copy(empty_store, place.path / "mlflow.db")
+    return place, *kept_after(place, tmp_path_factory.mktemp("kept"), lambda: retrain("monthly", rows(120), GOOD))
 
 
 @pytest.fixture
-def first(_first_month: tuple[Retraining, Path], home: Home) -> Retraining:
+def first(_first_month: tuple[Home, Retraining, Path]) -> Retraining:
     """Return the first retraining of "monthly", of 120 rows, in a home in which nothing else was ever done."""
-    made, kept = _first_month
-    put_back(home, kept)
+    place, made, kept = _first_month
+    put_back(place, kept)
     return made

@@ -75,7 +75,7 @@ def test_what_is_recorded_goes_where_the_user_records(
     assert f"experiments/{experiment.experiment_id}/" in runs[made.run_id].data.tags["mlflow.note.content"]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", Home.here().tracking_store)
     assert SplitSource("evenfold://rows/1.0").load().split_id == made.split.split_id
-    withdraw("rows@1.0", reason="a trial")
+    withdraw.fn("rows@1.0", reason="a trial")
     assert client.get_run(made.split_run_id).data.tags["evenfold.record"] == "withdrawn split"
 
 

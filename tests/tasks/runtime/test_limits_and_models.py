@@ -66,6 +66,17 @@ def test_a_limit_changes_no_score(home: Home) -> None:
     assert limited.predictions.sha256 == free.predictions.sha256
 
 
+# Before those whose processes die: it takes the one that is there.
+def test_a_fit_that_takes_too_long_is_stopped_and_named(slow: dict[str, Any], home: Home) -> None:
+    """The other folds are kept, the message says which fold and which limit, and nothing of it runs on."""
+    with pytest.raises(EvaluationError, match=r"1 of 2 fits failed: fold \d took more than its 3 s and was stopped"):
+        evaluated(model=slow, time_limit=3)
+    assert not any(alive(pid) for pid in Path("pids.txt").read_text().split())
+    client = MlflowClient(home.tracking_uri)
+    runs = client.search_runs([client.get_experiment_by_name("rows").experiment_id])
+    assert sum("fold" in run.data.params for run in runs) == 1
+
+
 WAITING = """
 import os, time
 from pathlib import Path
@@ -92,16 +103,6 @@ def test_a_process_that_dies_is_noticed_where_another_ended_with_it() -> None:
     both = "import os, time; from evenfold.tasks.runtime.limits import _end_with_child as told\n"
     both += "for code in (0, 7): os.fork() or os._exit(code)\ntime.sleep(0.5); told()"
     assert subprocess.run([sys.executable, "-c", both]).returncode == 7
-
-
-def test_a_fit_that_takes_too_long_is_stopped_and_named(slow: dict[str, Any], home: Home) -> None:
-    """The other folds are kept, the message says which fold and which limit, and nothing of it runs on."""
-    with pytest.raises(EvaluationError, match=r"1 of 2 fits failed: fold \d took more than its 3 s and was stopped"):
-        evaluated(model=slow, time_limit=3)
-    assert not any(alive(pid) for pid in Path("pids.txt").read_text().split())
-    client = MlflowClient(home.tracking_uri)
-    runs = client.search_runs([client.get_experiment_by_name("rows").experiment_id])
-    assert sum("fold" in run.data.params for run in runs) == 1
 
 
 @pytest.mark.soak
