@@ -1,5 +1,6 @@
 """The suite that any splitter can be checked with: what it promises must be true."""
 
-from .protocol import CHECKS, Check, check_conformance, data_for, failures
+from . import promises as promises  # registers the checks
+from .checks import CHECKS, Check, check, check_conformance, data_for, failures
 
-__all__ = ["CHECKS", "Check", "check_conformance", "data_for", "failures"]
+__all__ = ["CHECKS", "Check", "check", "check_conformance", "data_for", "failures"]

@@ -1,30 +1,32 @@
-"""The check of a promise, its input, and the list that checks register in."""
+"""Checks that any strategy can be held to, chosen by what it promises and never by its name; and their made-up rows.
+
+Use them on a strategy of your own::
+
+    from evenfold.splitters.conformance import check_conformance
+    check_conformance(MyStrategy(n_splits=5))
+"""
 
 from __future__ import annotations
 
 import copy
+import os
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.splitters.base import LabelSplitter, Pair, Splitter, T
+from evenfold.splitters.base import DrawSplitter, LabelSplitter, Pair, Splitter, T, pairs_of_labels
+from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import MADE_UP, IntArray, Stream
-from evenfold.splitters.rows import Rows
 from numpy.typing import NDArray
-
-
-def _narrow(values: Any) -> NDArray[Any]:
-    array = np.array(values)
-    return array.astype(np.int32) if array.dtype.kind == "i" else array
-
 
 # What the same rows may come in; every one is a copy.
 CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "array": copy.deepcopy,
-    "narrow": _narrow,
+    "narrow": lambda values: np.array(values, dtype=np.int32 if np.asarray(values).dtype.kind == "i" else None),
     "list": lambda values: np.asarray(values).tolist(),
     # A frame or series whose index labels are not its positions, as a shuffled one has them.
     "labelled": lambda values: (pd.Series if np.ndim(values) == 1 else pd.DataFrame)(
@@ -35,21 +37,13 @@ CONTAINERS: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """A splitter after it first split some rows, and what came of it: their pairs, or the error that it
-    raised instead, and what it left alone."""
+    """A splitter after it first split some rows: their pairs, or the error that it raised, and what it left alone."""
 
     splitter: Splitter
     outcome: list[Pair] | Exception
     inputs_alone: bool
     itself_alone: bool
     global_alone: bool
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """The pairs; raises the splitter's own error where there are none."""
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        return self.outcome
 
 
 @dataclass(frozen=True)
@@ -63,40 +57,31 @@ class Data:
     _known: dict[tuple[type, str, str], Any] = field(default_factory=dict, repr=False, compare=False)
     X: Any = None
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """All that a splitter is given, by name."""
+        X = np.zeros((self.n, 1)) if self.X is None else self.X
+        return {"X": X, "y": self.y, "groups": self.groups, **self.roles}
+
     def split(self, splitter: Splitter) -> list[Pair]:
         """Return all pairs of ``splitter`` on these rows, split anew."""
-        return list(splitter.split(*self._given(), **self.roles))
+        return list(splitter.split(**self.given))
 
-    def pairs(self, splitter: Splitter) -> list[Pair]:
-        """Return all pairs of ``splitter`` on these rows, split once for all checks that only look at them."""
-        return self.seen(splitter).pairs
+    def pairs(self, splitter: Splitter, container: str = "array") -> list[Pair]:
+        """Return all pairs, split once for all checks that only look at them; the splitter's error where it has one."""
+        outcome = self.seen(splitter, container).outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def seen(self, splitter: Splitter, container: str = "array") -> Seen:
         """Return what a copy of ``splitter`` does with these rows in containers of their own, done once for all."""
         return self._once(splitter, container, lambda: watch(copy.deepcopy(splitter), self.into(container)))
 
-    def into(self, container: str) -> Data:
-        """Return these rows in other containers, or in new ones of the same kind; X is never a list."""
-        put = CONTAINERS[container]
-        y, groups = (None if values is None else put(values) for values in (self.y, self.groups))
-        X = None if self.X is None else (copy.deepcopy if container == "list" else put)(self.X)
-        return Data(self.n, y, groups, {name: put(values) for name, values in self.roles.items()}, self._known, X)
-
-    def count(self, splitter: Splitter) -> int:
-        """Return how many pairs ``splitter`` says it yields of these rows."""
-        return splitter.get_n_splits(*self._given(), **self.roles)
-
-    def rows(self, splitter: Splitter) -> Rows:
-        """Return these rows as ``splitter`` may see them."""
-        return splitter.rows(*self._given(), **self.roles)
-
     def labels(self, splitter: Splitter) -> NDArray[Any]:
         """Return the label that ``splitter``, which gives labels, gives each of these rows, asked once for all."""
         assert isinstance(splitter, LabelSplitter), f"{splitter!r} gives no labels"
-        return self._once(splitter, "labels", lambda: splitter.assign(*self._given(), **self.roles))
-
-    def _given(self) -> tuple[Any, Any, Any]:
-        return np.zeros((self.n, 1)) if self.X is None else self.X, self.y, self.groups
+        return self._once(splitter, "labels", lambda: splitter.assign(**self.given))
 
     def _once(self, splitter: Splitter, what: str, make: Callable[[], T]) -> T:
         name = type(splitter), repr(vars(splitter)), what
@@ -105,35 +90,35 @@ class Data:
         value: T = self._known[name]
         return value
 
-    def columns(self) -> dict[str, Any]:
-        """Return what there is of y, groups and the roles, by name."""
-        roles = {"y": self.y, "groups": self.groups, **self.roles}
-        return {name: values for name, values in roles.items() if values is not None}
+    def each(self, change: Callable[[str, Any], Any]) -> Data:
+        """Return these rows with each column that there is as ``change`` makes it of its name and values."""
+        columns = {"X": self.X, "y": self.y, "groups": self.groups, **self.roles}
+        new = {name: None if values is None else change(name, values) for name, values in columns.items()}
+        return Data(self.n, new["y"], new["groups"], {name: new[name] for name in self.roles}, X=new["X"])
 
-    def everything(self) -> dict[str, Any]:
-        """Return all that a splitter is given, by name."""
-        return self.columns() | ({} if self.X is None else {"X": self.X})
+    def into(self, container: str) -> Data:
+        """Return these rows in other containers, or in new ones of the same kind; X is never a list."""
+        put = CONTAINERS[container]
+        new = self.each(lambda name, values: (copy.deepcopy if (name, container) == ("X", "list") else put)(values))
+        return replace(new, _known=self._known)
 
     def having(self, **columns: Any) -> Data:
         """Return these rows with some columns replaced."""
-        roles = {name: columns.get(name, values) for name, values in self.roles.items()}
-        return Data(self.n, columns.get("y", self.y), columns.get("groups", self.groups), roles, X=self.X)
+        return self.each(lambda name, values: columns.get(name, values))
 
     def take(self, rows: IntArray) -> Data:
         """Return some of these rows, in the order of ``rows``."""
-        y, groups, X = (None if values is None else values[rows] for values in (self.y, self.groups, self.X))
-        return Data(rows.size, y, groups, {name: values[rows] for name, values in self.roles.items()}, X=X)
+        return replace(self.each(lambda _, values: values[rows]), n=rows.size)
 
 
 def watch(splitter: Splitter, data: Data) -> Seen:
     """Return what ``splitter`` does with ``data``."""
-    inputs, itself, state = copy.deepcopy(data.everything()), repr(vars(splitter)), _random_state()
+    inputs, itself, state = copy.deepcopy(data.given), repr(vars(splitter)), _random_state()
     try:
         outcome: list[Pair] | Exception = data.split(splitter)
     except Exception as error:  # which is no change of anything; whoever asks for the pairs meets it
         outcome = error
-    now = data.everything()
-    untouched = all(np.array_equal(np.asarray(inputs[name]), np.asarray(now[name])) for name in inputs)
+    untouched = all(np.array_equal(np.asarray(inputs[name]), np.asarray(now)) for name, now in data.given.items())
     return Seen(splitter, outcome, untouched, repr(vars(splitter)) == itself, _random_state() == state)
 
 
@@ -142,13 +127,16 @@ def _random_state() -> tuple[Any, ...]:
     return random.getstate(), name, np.asarray(keys).tobytes(), rest
 
 
+Run = Callable[[Any, Data], Any]
+
+
 @dataclass(frozen=True)
 class Check:
     """One check: its name completes the sentence "a splitter ..."; ``promise`` says to whom it applies."""
 
     name: str
     promise: str | None
-    run: Callable[[Splitter, Data], bool]
+    run: Run
 
     def holds(self, splitter: Splitter, data: Data) -> bool:
         """Return whether ``splitter`` does it on ``data``; an exception counts as a failure."""
@@ -160,17 +148,42 @@ class Check:
 
 CHECKS: list[Check] = []
 MORE = 4  # times as many rows, where few leave a splitter no choice
+THREADS = "OMP_NUM_THREADS"
 
 
-def check(name: str, promise: str | None = None) -> Callable[[Callable[[Splitter, Data], bool]], Any]:
+def check(name: str, promise: str | None = None) -> Callable[[Run], Run]:
     """Register a function of (splitter, data) that returns whether the splitter does what ``name`` says."""
 
-    def register(run: Callable[[Splitter, Data], bool]) -> Callable[[Splitter, Data], bool]:
+    def register(run: Run) -> Run:
         assert all(each.name != name for each in CHECKS), f"two checks are called {name!r}"
         CHECKS.append(Check(name, promise, run))
         return run
 
     return register
+
+
+def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
+    """Raise AssertionError that names every check which ``splitter`` fails on ``n`` made-up rows, or on ``n + 1``.
+
+    So many that a fault at odd or at even numbers alone is seen; ``n + 1`` rows may be refused with a SplitError.
+    All is tried in this process: of what another one changes, such as PYTHONHASHSEED, only the order of sets is seen,
+    as that of classes and groups under other names. To see all, compare the folds of two processes.
+    """
+    tried = [data_for(splitter, n, seed), data_for(splitter, n + 1, seed)]
+    tried = tried[: 1 if isinstance(tried[1].seen(splitter).outcome, SplitError) else 2]
+    failed = [check.name for data in tried for check in failures(splitter, data)]
+    if failed:
+        names = "; ".join(dict.fromkeys(failed))
+        words = {check.promise for check in CHECKS if check.promise}
+        unknown = ", ".join(map(repr, sorted(splitter.promises - words)))
+        unknown = f"; no check is for {unknown}; choose from {', '.join(sorted(words))}." if unknown else ""
+        raise AssertionError(f"{splitter!r} with {n} or {n + 1} rows does not do this: {names}{unknown}")
+
+
+def failures(splitter: Splitter, data: Data) -> Iterator[Check]:
+    """Yield the checks that ``splitter`` fails on ``data``, of those that hold for all or for what it promises."""
+    to_pass = (check for check in CHECKS if check.promise is None or check.promise in splitter.promises)
+    yield from (check for check in to_pass if not check.holds(splitter, data))
 
 
 def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
@@ -211,9 +224,12 @@ def _entities(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
 
 def same(some: list[Pair], others: list[Pair]) -> bool:
     """Return whether two lists of pairs hold the same positions in the same order."""
-    return len(some) == len(others) and all(
-        np.array_equal(a, b) for one, other in zip(some, others, strict=True) for a, b in zip(one, other, strict=True)
-    )
+    return len(some) == len(others) and all(map(np.array_equal, chain(*some), chain(*others)))
+
+
+def param(splitter: Splitter, name: str, default: Any = None) -> Any:
+    """Return a parameter of a splitter."""
+    return splitter.get_params(deep=False).get(name, default)
 
 
 def repeats_a_row(pairs: list[Pair]) -> bool:
@@ -221,6 +237,130 @@ def repeats_a_row(pairs: list[Pair]) -> bool:
     return any(np.unique(train).size < train.size for train, _ in pairs)
 
 
-def spread(counts: NDArray[Any]) -> int:
-    """Return the largest difference between two folds' counts (folds first)."""
-    return int((counts.max(axis=0) - counts.min(axis=0)).max())
+@check("yields positions of its rows, in two one-dimensional integer arrays")
+def _positions(splitter: Splitter, data: Data) -> bool:
+    sides = [side for pair in data.pairs(splitter) for side in pair]
+    shaped = all(isinstance(s, np.ndarray) and s.ndim == 1 and s.dtype.kind == "i" for s in sides)
+    return shaped and all(s.size == 0 or (s.min() >= 0 and s.max() < data.n) for s in sides)
+
+
+@check("lists no row twice that it trains on, unless it promises draws with_replacement")
+def _trained_once(splitter: Any, data: Data) -> bool:
+    # A holdout has words of its own; what is trained on is for the strategy that splits the rest to say.
+    promises = splitter.inner().promises if "rest_as_alone" in splitter.promises else splitter.promises
+    again = promises & {"with_replacement", "out_of_bag", "n_draws", "draws_classes", "draws_groups"}
+    # Somebody else's code has no word to promise it in.
+    return bool(again) or not splitter.portable or not repeats_a_row(data.pairs(splitter))
+
+
+@check("lists no row twice that it tests")
+def _tested_once(splitter: Splitter, data: Data) -> bool:
+    return all(np.unique(test).size == test.size for _, test in data.pairs(splitter))
+
+
+@check("promises only what a check is for")
+def _known_promises(splitter: Splitter, data: Data) -> bool:
+    return splitter.promises <= {check.promise for check in CHECKS}
+
+
+@check("draws a split alone as it draws it among all")
+def _alone(splitter: Splitter, data: Data) -> bool:
+    if not isinstance(splitter, DrawSplitter):
+        return True
+    rows, pairs = splitter.rows(**data.given), data.pairs(splitter)
+    return same(pairs, [splitter.pair(rows, i) for i in range(len(pairs))])
+
+
+@check("splits as its labels say")
+def _labelled(splitter: Splitter, data: Data) -> bool:
+    if not isinstance(splitter, LabelSplitter):
+        return True
+    labels, parts = data.labels(splitter), splitter.part_codes()
+    tested = [code for code in parts.values() if code >= 0] if parts else np.unique(labels[labels >= 0]).tolist()
+    return same(data.pairs(splitter), list(pairs_of_labels(labels, tested, parts=bool(parts))))
+
+
+@check("has a row to train on and a row to test in every pair")
+def _both_sides(splitter: Splitter, data: Data) -> bool:
+    return all(train.size > 0 and test.size > 0 for train, test in data.pairs(splitter))
+
+
+@check("yields as many splits as it says")
+def _count(splitter: Splitter, data: Data) -> bool:
+    return len(data.pairs(splitter)) == splitter.get_n_splits(**data.given) >= 1
+
+
+@check("repeats itself, whatever number of threads is set")
+def _repeats(splitter: Splitter, data: Data) -> bool:
+    seen = data.seen(splitter)
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "3" if before == "2" else "2"
+    try:
+        return same(data.pairs(splitter), data.split(copy.deepcopy(seen.splitter)))
+    finally:
+        os.environ.pop(THREADS)
+        os.environ.update({} if before is None else {THREADS: before})
+
+
+@check("obeys the seed")
+def _seed(splitter: Splitter, data: Data) -> bool:
+    seed = param(splitter, "random_state")
+    if seed is None or not splitter.portable or splitter.needs.time:  # time may leave nothing to draw
+        return True
+    # Few rows may allow one good split alone; and other names for the same folds are the same split.
+    others = [copy.deepcopy(splitter).set_params(random_state=seed + more) for more in (1, 2)]
+    return any(
+        _unnamed(some.pairs(splitter)) != _unnamed(some.split(other))
+        for some in chain([data], (data_for(splitter, times * data.n) for times in (2, MORE)))
+        for other in others
+    )
+
+
+def _unnamed(pairs: list[Pair]) -> list[tuple[bytes, bytes]]:
+    return sorted((train.tobytes(), test.tobytes()) for train, test in pairs)
+
+
+@check("leaves the global random state alone")
+def _global_state(splitter: Splitter, data: Data) -> bool:
+    # The state is the whole process's: another thread, as of a client that waits for a random while, may draw
+    # meanwhile, but hardly each time. A new copy each time, for a splitter may draw at its first split alone.
+    return data.seen(splitter).global_alone or any(watch(copy.deepcopy(splitter), data).global_alone for _ in range(2))
+
+
+@check("leaves its inputs alone")
+def _inputs(splitter: Splitter, data: Data) -> bool:
+    return all(data.seen(splitter, container).inputs_alone for container in CONTAINERS)
+
+
+@check("leaves itself alone")
+def _itself(splitter: Splitter, data: Data) -> bool:
+    return data.seen(splitter).itself_alone
+
+
+@check("ignores the container and its index")
+def _container(splitter: Splitter, data: Data) -> bool:
+    return all(same(data.pairs(splitter), data.pairs(splitter, container)) for container in CONTAINERS)
+
+
+@check("ignores what classes and groups are called")
+def _names(splitter: Splitter, data: Data) -> bool:
+    def rename(name: str, values: Any) -> Any:
+        if name not in ("y", "groups") or np.asarray(values).dtype.kind == "f":
+            return values
+        levels = np.unique(values)
+        return np.array([f"{levels.size - i:06d}" for i in range(levels.size)])[np.searchsorted(levels, values)]
+
+    return same(data.pairs(splitter), data.each(rename).split(splitter))
+
+
+@check("refuses missing values with a SplitError")
+def _missing(splitter: Splitter, data: Data) -> bool:
+    for name in [name for name, values in data.given.items() if name != "X" and values is not None]:
+        holed = np.asarray(data.given[name]).astype(object)
+        holed[1] = None
+        try:
+            data.having(**{name: holed}).split(splitter)
+        except SplitError:
+            continue
+        return False
+    return True

@@ -3,40 +3,100 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair, Splitter
+from evenfold.splitters.kernels import IntArray
 from evenfold.splitters.numbers import encode
 from evenfold.splitters.strategies.parts import codes_of, shares_of_parts
 from evenfold.splitters.times import ends_of, gap_of, later, rows_in, times_of
 from numpy.typing import NDArray
 
-from .checks import MORE, Data, check, data_for, repeats_a_row, same, spread
+from .checks import MORE, Data, check, data_for, param, repeats_a_row, same
 
 
-@check("keeps train and test apart", "disjoint")
-def _disjoint(splitter: Splitter, data: Data) -> bool:
-    return all(np.intersect1d(train, test).size == 0 for train, test in data.pairs(splitter))
+def _spread(counts: Any) -> int:
+    """Return the largest difference between two folds' counts (folds first)."""
+    return int(np.ptp(counts, axis=0).max())
 
 
-@check("tests every row once", "exhaustive")
-def _exhaustive(splitter: Splitter, data: Data) -> bool:
-    return bool((_times_tested(splitter, data) == splitter.get_params(deep=False).get("n_repeats", 1)).all())
+def _apart(values: Any, train: IntArray, test: IntArray) -> bool:
+    """Return whether no value is on both sides."""
+    return not np.intersect1d(values[train], values[test]).size
 
 
-@check("tests no row twice", "tested_once_at_most")
-def _tested_once_at_most(splitter: Splitter, data: Data) -> bool:
-    return bool((_times_tested(splitter, data) <= splitter.get_params(deep=False).get("n_repeats", 1)).all())
+def _y(data: Data) -> IntArray:
+    return encode(data.y, "y")[0]
 
 
-def _times_tested(splitter: Splitter, data: Data) -> NDArray[np.int64]:
+def _groups(data: Data) -> IntArray:
+    return encode(data.groups, "groups")[0]
+
+
+def _times(data: Data) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the times of rows, and when their labels are known."""
+    time = times_of(data.roles["time"], "time")
+    return time, ends_of(data.roles["label_end"], time) if "label_end" in data.roles else time
+
+
+def _times_tested(splitter: Splitter, data: Data) -> IntArray:
     return np.bincount(np.concatenate([test for _, test in data.pairs(splitter)]), minlength=data.n)
 
 
-@check("trains on every row that it does not test", "trains_on_rest")
-def _trains_on_rest(splitter: Splitter, data: Data) -> bool:
-    return all(np.isin(np.arange(data.n), np.append(train, test)).all() for train, test in data.pairs(splitter))
+def _class_counts(splitter: Splitter, data: Data) -> IntArray:
+    """Return the rows of each class that each pair tests."""
+    y = _y(data)
+    return np.array([np.bincount(y[test], minlength=y.max() + 1) for _, test in data.pairs(splitter)])
+
+
+# What is asked of all at once.
+OF_ALL: dict[tuple[str, str], Callable[[Any, Data], Any]] = {
+    ("tests every row once", "exhaustive"): (
+        lambda splitter, data: (_times_tested(splitter, data) == param(splitter, "n_repeats", 1)).all()
+    ),
+    ("tests no row twice", "tested_once_at_most"): (
+        lambda splitter, data: (_times_tested(splitter, data) <= param(splitter, "n_repeats", 1)).all()
+    ),
+    ("makes folds whose sizes differ by at most 1", "even_sizes"): (
+        lambda splitter, data: _spread([test.size for _, test in data.pairs(splitter)]) <= 1
+    ),
+    ("makes folds whose counts of every class differ by at most 1", "even_classes"): (
+        lambda splitter, data: _spread(_class_counts(splitter, data)) <= 1
+    ),
+    ("keeps the labels that it was given", "as_given"): (
+        lambda splitter, data: np.array_equal(data.labels(splitter), data.roles["fixed"])
+    ),
+}
+# What is asked of every pair: the check's name and the promise, and whether a pair is so.
+OF_EVERY_PAIR: dict[tuple[str, str], Callable[[Any, Data, IntArray, IntArray], Any]] = {
+    ("keeps train and test apart", "disjoint"): lambda _, data, *pair: not np.intersect1d(*pair).size,
+    ("trains on every row that it does not test", "trains_on_rest"): (
+        lambda _, data, *pair: np.isin(np.arange(data.n), np.concatenate(pair)).all()
+    ),
+    ("keeps every group on one side", "groups_whole"): lambda _, data, *pair: _apart(_groups(data), *pair),
+    ("keeps every level of every entity on one side", "entities_apart"): (
+        lambda _, data, *pair: all(_apart(column, *pair) for column in np.asarray(data.groups).T)
+    ),
+    ("trains on n draws", "n_draws"): lambda _, data, train, test: train.size == data.n,
+    ("draws each class as often as it has rows", "draws_classes"): (
+        lambda _, data, train, test: np.array_equal(np.bincount(_y(data)[train]), np.bincount(_y(data)))
+    ),
+    ("draws as many rows as it says", "exact_sizes"): (
+        lambda splitter, data, train, test: (train.size, test.size) == splitter.sizes(data.n)
+    ),
+}
+
+
+def _asked_of_pairs(fits: Callable[[Any, Data, IntArray, IntArray], Any]) -> Callable[[Any, Data], bool]:
+    return lambda splitter, data: all(fits(splitter, data, *pair) for pair in data.pairs(splitter))
+
+
+for _words, _holds in OF_ALL.items():
+    check(*_words)(_holds)
+for _words, _fits in OF_EVERY_PAIR.items():
+    check(*_words)(_asked_of_pairs(_fits))
 
 
 @check("keeps earlier splits as they are when more are asked for, and draws each anew", "appendable")
@@ -51,38 +111,11 @@ def _vary(pairs: list[Pair]) -> bool:
     return any(not same(pairs[:1], [other]) for other in pairs[1:])
 
 
-@check("makes folds whose sizes differ by at most 1", "even_sizes")
-def _even_sizes(splitter: Splitter, data: Data) -> bool:
-    return spread(np.array([[test.size] for _, test in data.pairs(splitter)])) <= 1
-
-
-@check("makes folds whose counts of every class differ by at most 1", "even_classes")
-def _even_classes(splitter: Splitter, data: Data) -> bool:
-    y = np.asarray(data.y)
-    levels = np.unique(y)
-    return spread(np.array([[np.sum(y[test] == level) for level in levels] for _, test in data.pairs(splitter)])) <= 1
-
-
 @check("makes folds whose counts below any threshold differ by its bound", "even_distribution")
 def _even_distribution(splitter: Splitter, data: Data) -> bool:
     y = np.asarray(data.y)
     below = [np.searchsorted(np.sort(y[test]), np.unique(y), side="right") for _, test in data.pairs(splitter)]
-    return spread(np.array(below)) <= getattr(splitter, "threshold_gap", 1)
-
-
-@check("keeps every group on one side", "groups_whole")
-def _groups_whole(splitter: Splitter, data: Data) -> bool:
-    groups = np.asarray(data.groups)
-    return all(np.intersect1d(groups[train], groups[test]).size == 0 for train, test in data.pairs(splitter))
-
-
-@check("keeps every level of every entity on one side", "entities_apart")
-def _entities_apart(splitter: Splitter, data: Data) -> bool:
-    return all(
-        np.intersect1d(column[train], column[test]).size == 0
-        for column in np.asarray(data.groups).T
-        for train, test in data.pairs(splitter)
-    )
+    return _spread(below) <= getattr(splitter, "threshold_gap", 1)
 
 
 @check("leaves out rows of entities in different folds alone", "leaves_out_crossing_alone")
@@ -96,16 +129,15 @@ def _leaves_out_crossing_alone(splitter: Splitter, data: Data) -> bool:
 
 @check("tests at most one group of a stratum in a fold", "one_group_a_stratum")
 def _one_group_a_stratum(splitter: Splitter, data: Data) -> bool:
-    y, _ = encode(data.y, "y")
-    groups, levels = encode(data.groups, "groups")
-    stratum = np.array([np.bincount(y[groups == group]).argmax() for group in range(len(levels))])
+    y, groups = _y(data), _groups(data)
+    stratum = np.array([np.bincount(y[groups == group]).argmax() for group in range(groups.max() + 1)])
     tested = [stratum[np.unique(groups[test])] for _, test in data.pairs(splitter)]
     return all(np.unique(strata).size == strata.size for strata in tested)
 
 
 @check("leaves no fold empty even with as many groups as folds", "no_empty_fold")
 def _no_empty_fold(splitter: Splitter, data: Data) -> bool:
-    k = data.count(splitter)
+    k = splitter.get_n_splits(**data.given)
     # One group holds nearly all rows, so that a rule which looks only at sizes has a fold to forget.
     few = np.minimum(np.arange(data.n), k - 1)[::-1].copy()
     pairs = data.having(groups=few).split(splitter)
@@ -128,42 +160,23 @@ def _with_replacement(splitter: Splitter, data: Data) -> bool:
     return isinstance(many, DrawSplitter) and repeats_a_row(data.split(many.set_params(n_splits=200)))
 
 
-@check("trains on n draws", "n_draws")
-def _n_draws(splitter: Splitter, data: Data) -> bool:
-    return all(train.size == data.n for train, _ in data.pairs(splitter))
-
-
-@check("draws each class as often as it has rows", "draws_classes")
-def _draws_classes(splitter: Splitter, data: Data) -> bool:
-    y, _ = encode(data.y, "y")
-    return all(np.array_equal(np.bincount(y[train]), np.bincount(y)) for train, _ in data.pairs(splitter))
-
-
 @check("draws all rows of a group equally often", "draws_groups")
 def _draws_groups(splitter: Splitter, data: Data) -> bool:
-    groups, levels = encode(data.groups, "groups")
+    groups = _groups(data)
     drawn = [np.bincount(train, minlength=data.n) for train, _ in data.pairs(splitter)]
-    return all(np.unique(counts[groups == group]).size == 1 for counts in drawn for group in range(len(levels)))
-
-
-@check("draws as many rows as it says", "exact_sizes")
-def _exact_sizes(splitter: Splitter, data: Data) -> bool:
-    wanted = splitter.sizes(data.n)
-    return all((train.size, test.size) == wanted for train, test in data.pairs(splitter))
+    return all(np.unique(counts[groups == group]).size == 1 for counts in drawn for group in np.unique(groups))
 
 
 @check("tests each class's share of rows, rounded up or down", "draws_class_shares")
 def _draws_class_shares(splitter: Splitter, data: Data) -> bool:
-    y, levels = encode(data.y, "y")
     # All times n, so that shares are compared in whole numbers.
-    counts = np.array([np.bincount(y[test], minlength=len(levels)) * data.n for _, test in data.pairs(splitter)])
-    wanted = np.bincount(y) * data.pairs(splitter)[0][1].size
-    return bool((np.abs(counts - wanted) < data.n).all())
+    wanted = np.bincount(_y(data)) * data.pairs(splitter)[0][1].size
+    return bool((np.abs(_class_counts(splitter, data) * data.n - wanted) < data.n).all())
 
 
 @check("gives every row a part, trains on train and tests the parts of code 0 and above", "parts")
 def _parts(splitter: Splitter, data: Data) -> bool:
-    labels, codes = data.labels(splitter), codes_of(splitter.get_params(deep=False)["parts"])
+    labels, codes = data.labels(splitter), codes_of(param(splitter, "parts"))
     tested = [code for code in codes.values() if code >= 0]
     wanted = [(np.flatnonzero(labels == -1), np.flatnonzero(labels == code)) for code in tested]
     return bool(np.isin(labels, list(codes.values())).all()) and same(data.pairs(splitter), wanted)
@@ -171,16 +184,16 @@ def _parts(splitter: Splitter, data: Data) -> bool:
 
 @check("makes parts whose sizes are within 1 row of their shares", "exact_parts")
 def _exact_parts(splitter: Splitter, data: Data) -> bool:
-    labels, codes = data.labels(splitter), codes_of(splitter.get_params(deep=False)["parts"])
-    shares = shares_of_parts(splitter.get_params(deep=False)["parts"])
-    return all(abs(np.sum(labels == codes[name]) - share * data.n) < 1 + 1e-6 for name, share in shares.items())
+    labels, parts = data.labels(splitter), param(splitter, "parts")
+    wanted = {codes_of(parts)[name]: share * data.n for name, share in shares_of_parts(parts).items()}
+    return all(abs(np.sum(labels == code) - rows) < 1 + 1e-6 for code, rows in wanted.items())
 
 
 @check("gives each part its share of every class, rounded up or down", "exact_class_parts")
 def _exact_class_parts(splitter: Splitter, data: Data) -> bool:
-    labels, (y, levels) = data.labels(splitter), encode(data.y, "y")
-    codes = np.array(list(codes_of(splitter.get_params(deep=False)["parts"]).values()))
-    counts = np.array([np.bincount(y[labels == code], minlength=len(levels)) for code in codes])
+    labels, y = data.labels(splitter), _y(data)
+    codes = codes_of(param(splitter, "parts")).values()
+    counts = np.array([np.bincount(y[labels == code], minlength=y.max() + 1) for code in codes])
     wanted = np.outer(counts.sum(axis=1), np.bincount(y))
     return bool((np.abs(counts * data.n - wanted) < data.n).all())
 
@@ -189,12 +202,7 @@ def _exact_class_parts(splitter: Splitter, data: Data) -> bool:
 def _repeats_differ(splitter: Splitter, data: Data) -> bool:
     repeats = data.labels(splitter).T
     partitions = {encode(labels, "fold")[0].tobytes() for labels in repeats}
-    return bool(len(partitions) == len(repeats) == splitter.get_params(deep=False)["n_repeats"])
-
-
-@check("keeps the labels that it was given", "as_given")
-def _as_given(splitter: Splitter, data: Data) -> bool:
-    return bool(np.array_equal(data.labels(splitter), data.roles["fixed"]))
+    return bool(len(partitions) == len(repeats) == param(splitter, "n_repeats"))
 
 
 @check("gives a row with the same key the same sides, whatever other rows there are", "by_key_alone")
@@ -207,14 +215,21 @@ def _by_key_alone(splitter: Splitter, data: Data) -> bool:
 
 @check("trains on times that lie more than the gap before every time it tests", "past_before_future")
 def _past_before_future(splitter: Splitter, data: Data) -> bool:
-    time = times_of(data.roles["time"], "time")
-    gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
-    return all(bool(later(time[train], gap).max() < time[test].min()) for train, test in data.pairs(splitter))
+    time, _ = _times(data)
+    gap = gap_of(param(splitter, "gap", 0), time)
+    return all(later(time[train], gap).max() < time[test].min() for train, test in data.pairs(splitter))
+
+
+@check("trains on no row whose label was not known, the gap before what it tests", "labels_known")
+def _labels_known(splitter: Splitter, data: Data) -> bool:
+    time, label_end = _times(data)
+    gap = gap_of(param(splitter, "gap", 0), time)
+    return all(later(label_end[train], gap).max() < time[test].min() for train, test in data.pairs(splitter))
 
 
 @check("trains on what comes before all that it tests of the same group", "last_of_each_group")
 def _last_of_each_group(splitter: Splitter, data: Data) -> bool:
-    time, groups = times_of(data.roles["time"], "time"), np.asarray(data.groups)
+    (time, _), groups = _times(data), _groups(data)
     return all(
         time[train[groups[train] == group]].max() < time[test[groups[test] == group]].min()
         for train, test in data.pairs(splitter)
@@ -222,46 +237,30 @@ def _last_of_each_group(splitter: Splitter, data: Data) -> bool:
     )
 
 
-@check("trains on no row whose label was not known, the gap before what it tests", "labels_known")
-def _labels_known(splitter: Splitter, data: Data) -> bool:
-    time, label_end = _times(data)
-    gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
-    return all(bool(later(label_end[train], gap).max() < time[test].min()) for train, test in data.pairs(splitter))
-
-
 @check("trains on no row whose label overlaps one that it tests, nor in the gap or the embargo", "purged")
 def _purged(splitter: Splitter, data: Data) -> bool:
     time, label_end = _times(data)
-    params = splitter.get_params(deep=False)
-    gap, embargo = (0 if rows_in(width) else width for width in (params.get("gap", 0), params.get("embargo", 0)))
+    gap, embargo = (0 if rows_in(width := param(splitter, name, 0)) else width for name in ("gap", "embargo"))
     before, after = gap_of(gap, time), gap_of(embargo, time, "embargo")
-    for train, test in data.pairs(splitter):
-        apart = (
-            later(label_end[train], before)[:, None] < time[test],
-            time[train][:, None] > later(label_end[test], after),
-        )
-        if not (apart[0] | apart[1]).all():
-            return False
-    return True
-
-
-def _times(data: Data) -> tuple[NDArray[Any], NDArray[Any]]:
-    time = times_of(data.roles["time"], "time")
-    return time, ends_of(data.roles["label_end"], time) if "label_end" in data.roles else time
+    return all(
+        (
+            (later(label_end[train], before)[:, None] < time[test])
+            | (time[train][:, None] > later(label_end[test], after))
+        ).all()
+        for train, test in data.pairs(splitter)
+    )
 
 
 @check("keeps every block of the map on one side", "blocks_whole")
 def _blocks_whole(splitter: Splitter, data: Data) -> bool:
-    size = np.broadcast_to(splitter.get_params(deep=False)["block_size"], 2)
-    squares = np.floor(np.asarray(data.roles["coordinates"], dtype=np.float64) / size)
+    squares = np.floor(np.asarray(data.roles["coordinates"], dtype=np.float64) / param(splitter, "block_size"))
     blocks = np.unique(squares, axis=0, return_inverse=True)[1].reshape(-1)
-    return all(np.intersect1d(blocks[train], blocks[test]).size == 0 for train, test in data.pairs(splitter))
+    return all(_apart(blocks, *pair) for pair in data.pairs(splitter))
 
 
 @check("trains on no row within the buffer of one that it tests, and on all others", "buffered")
 def _buffered(splitter: Splitter, data: Data) -> bool:
-    places = np.asarray(data.roles["coordinates"], dtype=np.float64)
-    buffer = splitter.get_params(deep=False)["buffer"]
+    places, buffer = np.asarray(data.roles["coordinates"], dtype=np.float64), param(splitter, "buffer")
     for train, test in data.pairs(splitter):
         apart = np.sqrt(((places[:, None] - places[test]) ** 2).sum(axis=2)).min(axis=1)
         near = (apart <= buffer * (1 + 1e-9)) & (buffer > 0)
@@ -272,42 +271,38 @@ def _buffered(splitter: Splitter, data: Data) -> bool:
 
 
 @check("tests every row once on every path", "on_every_path")
-def _on_every_path(splitter: Splitter, data: Data) -> bool:
-    combinatorial: Any = splitter
-    tests, paths = [test for _, test in data.pairs(splitter)], combinatorial.paths()
+def _on_every_path(splitter: Any, data: Data) -> bool:
+    tests, paths = [test for _, test in data.pairs(splitter)], splitter.paths()
     once = bool((_times_tested(splitter, data) == len(paths)).all())
     # The split of a block tests others too, so each block is what all its splits have in common.
     blocks = []
     for splits in zip(*paths, strict=True):
         shared = [np.isin(np.arange(data.n), tests[split]) for split in splits]
         blocks.append(np.flatnonzero(np.logical_and.reduce(shared)))
-    whole = len(blocks) == splitter.get_params(deep=False)["n_blocks"]
+    whole = len(blocks) == splitter.n_blocks
     return once and whole and np.array_equal(np.sort(np.concatenate(blocks)), np.arange(data.n))
 
 
 @check("tests every row from the first time it tests to the last", "to_the_end")
 def _to_the_end(splitter: Splitter, data: Data) -> bool:
-    time = times_of(data.roles["time"], "time")
+    time, _ = _times(data)
     tested = np.concatenate([test for _, test in data.pairs(splitter)])
     return np.array_equal(np.unique(tested), np.flatnonzero(time >= time[tested].min()))
 
 
 @check("splits the rows that are not locked as its strategy splits them alone", "rest_as_alone")
-def _rest_as_alone(splitter: Splitter, data: Data) -> bool:
-    holdout: Any = splitter
-    rest = holdout.rest(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
-    alone = [(rest[train], rest[test]) for train, test in data.take(rest).split(holdout.inner())]
+def _rest_as_alone(splitter: Any, data: Data) -> bool:
+    rest = splitter.rest(**data.given)
+    alone = [(rest[train], rest[test]) for train, test in data.take(rest).split(splitter.inner())]
     return same(data.pairs(splitter), alone)
 
 
 @check("keeps the locked rows out of every pair, and nearly the asked share of them", "locked_apart")
-def _locked_apart(splitter: Splitter, data: Data) -> bool:
-    holdout: Any = splitter
-    rows = holdout.rows(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
-    locked = holdout.locked_of(rows)
-    sides = [side for pair in data.pairs(splitter) for side in pair]
-    untouched = all(np.intersect1d(side, locked).size == 0 for side in sides)
+def _locked_apart(splitter: Any, data: Data) -> bool:
+    rows = splitter.rows(**data.given)
+    locked = splitter.locked_of(rows)
+    untouched = all(not np.isin(side, locked).any() for pair in data.pairs(splitter) for side in pair)
     # Rows of a time, a group or a block are locked together, so the share may be missed by one of those.
     together = rows.groups if rows.time is None else rows.time
     slack = 1 if together is None else int(np.unique(together, return_counts=True)[1].max())
-    return untouched and abs(locked.size - holdout.fraction * data.n) <= slack
+    return untouched and abs(locked.size - splitter.fraction * data.n) <= slack
