@@ -328,7 +328,7 @@ def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray
     name = {"strategy": spec.strategy, "params": spec.params}
     strategy = spec.params["strategy"] if isinstance(splitter, Repeated) else name
     again = Repeated(strategy, n_repeats, random_state=spec.seed)
-    again.repeated()  # what cannot be repeated says so itself
+    again.inner()  # what cannot be repeated says so itself
     types = {name: kind for name, kind in manifest.types.items() if name in rows.column_names}
     repeated = spec.model_copy(
         update={"strategy": "Repeated", "params": {"strategy": strategy, "n_repeats": n_repeats},

@@ -39,19 +39,19 @@ def refines(declared: Any) -> Callable[[Callable[[Any], Any]], Any]:
     return lambda of: _Refined(declared, of)
 
 
-def follows(inner: str, *traits: str, version: int = 1) -> Callable[[type[T]], type[T]]:
-    """Make an instance's ``traits`` those of the strategy that ``inner()`` returns; the class keeps its own.
+def follows(*traits: str, version: int = 1) -> Callable[[type[T]], type[T]]:
+    """Make an instance's ``traits`` and methods those of the one that ``inner()`` returns; the class keeps its own.
 
     Where the version is among them, it is one's own ``version`` before that of the strategy.
     """
 
     def theirs(trait: str, strategy: Any) -> Any:
-        value = getattr(getattr(strategy, inner)(), trait)
+        value = getattr(strategy.inner(), trait)
         return f"{version}/{value}" if trait == "version" else value
 
     def delegating(cls: type[T]) -> type[T]:
         for trait in traits:
-            setattr(cls, trait, _Refined(getattr(cls, trait), partial(theirs, trait)))
+            setattr(cls, trait, _Refined(getattr(cls, trait, None), partial(theirs, trait)))
         return cls
 
     return delegating

@@ -245,7 +245,7 @@ def _improved(crossing: Crossing, bins: IntArray, stream: Stream) -> IntArray:
 LEFT_OUT, LOCKED = -3, -2
 
 
-@follows("inner", "version")
+@follows("version", "parts", "part_codes", "get_n_splits", "_n_splits")
 class Crossed(LabelSplitter):
     """A strategy that packs groups, of rows with several entities each, such as a patient and a device.
 
@@ -281,20 +281,6 @@ class Crossed(LabelSplitter):
             f"{type(strategy).__name__} does not pack groups into folds of given shares, so it cannot cross entities; "
             "choose BalancedGroupKFold or BalancedGroupSplit, or join the entities (group_mode: merge)."
         )
-
-    @property
-    def parts(self) -> Mapping[str, float]:
-        """The shares of the strategy's parts; AttributeError where it has folds."""
-        shares: Mapping[str, float] = getattr(self.inner(), "parts")  # noqa: B009 - only some have it
-        return shares
-
-    def part_codes(self) -> dict[str, int]:
-        """Return the code of each of the strategy's named parts."""
-        return self.inner().part_codes()
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of folds, or of parts that are tested."""
-        return self.inner().get_n_splits()
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row, -3 for a row of entities of two folds."""
@@ -334,9 +320,6 @@ class Crossed(LabelSplitter):
         crossing = Crossing(alike, np.vstack([count, table.T]), shares, np.sqrt(weights))
         bins = bins_of_levels(crossing, Stream(int(self.random_state), CROSSING))
         return np.asarray(crossing.bin_of_rows(bins) >= 0)[number]
-
-    def _n_splits(self, rows: Rows) -> int:
-        return self.inner()._n_splits(rows)
 
     def _check(self, rows: Rows) -> None:
         self.inner()

@@ -92,7 +92,7 @@ def check_fraction(fraction: object, rows: Rows) -> None:
         )
 
 
-@follows("inner", "needs", "portable", "version", version=LOCKING_VERSION)
+@follows("needs", "portable", "version", "prepared", version=LOCKING_VERSION)
 class Holdout(Splitter):
     """Any strategy on the rows that are left when a test part is locked away.
 
@@ -117,10 +117,6 @@ class Holdout(Splitter):
     def inner(self) -> Splitter:
         """Return the strategy that splits the rest."""
         return strategy_of(self.strategy, self.random_state)
-
-    def prepared(self, rows: Rows) -> Rows:
-        """Return the rows as the strategy sees them."""
-        return self.inner().prepared(rows)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the strategy's pairs of the rows that are not locked."""

@@ -207,7 +207,7 @@ class LeaveOneOut(LabelSplitter):
 TRIES = 20
 
 
-@follows("repeated", "needs", "portable", "grows", "shares_out", "by_group_table", "version")
+@follows("needs", "portable", "grows", "shares_out", "by_group_table", "version", "part_codes", "_n_splits")
 class Repeated(LabelSplitter):
     """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
 
@@ -231,7 +231,7 @@ class Repeated(LabelSplitter):
         self.n_repeats = n_repeats
         self.random_state = random_state
 
-    def repeated(self) -> LabelSplitter:
+    def inner(self) -> LabelSplitter:
         """Return the strategy itself; raises SplitError where it is not known or cannot be repeated."""
         strategy = strategy_of(self.strategy, self.random_state)
         if not isinstance(strategy, LabelSplitter) or "random_state" not in strategy.get_params(deep=False):
@@ -249,15 +249,11 @@ class Repeated(LabelSplitter):
     @refines(LabelSplitter.promises | {"repeats_differ"})
     def promises(self) -> frozenset[str]:
         """Return the strategy's promises, and that repeats differ."""
-        return self.repeated().promises | {"repeats_differ"}
-
-    def part_codes(self) -> dict[str, int]:
-        """Return the code of each of the strategy's named parts."""
-        return self.repeated().part_codes()
+        return self.inner().promises | {"repeats_differ"}
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row in each repeat (rows by repeats)."""
-        strategy = self.repeated()
+        strategy = self.inner()
         first = strategy.decide(rows)
         seen = {_partition(first)}
         others = [self._another(strategy, rows, repeat, seen) for repeat in range(1, self.n_repeats)]
@@ -278,18 +274,14 @@ class Repeated(LabelSplitter):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of folds of all repeats together."""
-        return self.n_repeats * self.repeated().get_n_splits(X, y, groups, **roles)
-
-    def _n_splits(self, rows: Rows) -> int:
-        return self.repeated()._n_splits(rows)
+        return self.n_repeats * self.inner().get_n_splits(X, y, groups, **roles)
 
     def _n_pairs(self, rows: Rows) -> int:
-        return self.n_repeats * self.repeated()._n_pairs(rows)
+        return self.n_repeats * self.inner()._n_pairs(rows)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_repeats", self.n_repeats, least=1)
-        strategy = self.repeated()
-        strategy.check(rows)
+        self.inner().check(rows)
 
 
 def _partition(labels: NDArray[Any]) -> bytes:
