@@ -22,7 +22,7 @@ from evenfold.estimates.intervals.methods import (
     too_few,
 )
 from evenfold.estimates.metrics.registry import influence_of, metric_of
-from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import Displayed
 from scipy import stats
 
 from .errors import ModelError

@@ -17,7 +17,7 @@ from evenfold.estimates.metrics.record import Answered, Responses, codes_of, rec
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters import Stream
-from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import Displayed
 from evenfold.splitters.kernels import IMPORTANCE
 from sklearn.metrics import confusion_matrix
 

@@ -10,7 +10,7 @@ from lazy_loader import attach_stub
 if not Path(__file__).with_name("splitters").is_dir():
     __path__.append(str(Path(__file__).parents[1]))
 
-from evenfold.splitters.display import bind
+from evenfold.splitters.errors import bind
 
 _named, _, _names = attach_stub(__name__, __file__)
 __all__ = [*_names, "__version__"]

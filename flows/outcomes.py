@@ -12,8 +12,7 @@ from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.canonical import amount
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.base import ONE_OF
-from evenfold.splitters.display import Displayed
-from evenfold.splitters.errors import EvenfoldError
+from evenfold.splitters.errors import Displayed, EvenfoldError
 from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
 from evenfold.tasks.retrained import Retraining as Retraining
 

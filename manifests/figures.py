@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict, get_origin, get_type_hints
 
 from evenfold.manifests.strict import Strict
-from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import Displayed
 from evenfold.splitters.packing.cost import PackReport
 
 

@@ -15,7 +15,7 @@ from evenfold.manifests.tables.canonical import amount, is_pseudonym, listed
 from evenfold.manifests.tables.keys import Lookup, WhichRows, key_table, positions_in
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter, Stream
-from evenfold.splitters.display import Displayed, above
+from evenfold.splitters.errors import Displayed, above
 from evenfold.splitters.kernels import CALIBRATION
 from evenfold.splitters.strategies.holdout import set_apart
 from numpy.typing import NDArray

@@ -54,25 +54,16 @@ class Role:
         return "" if self.base in owner.__mro__ else f"{owner.__name__} does not subclass {self.base.__name__}"
 
 
-ESTIMATOR = Role(
-    "an estimator",
-    ("fit", "predict", "get_params"),
-    "name a class or a function that returns one, such as sklearn.linear_model:Ridge",
-    or_function=True,
-)
+_EITHER = "name a class or a function that returns one, such as sklearn"
+ESTIMATOR = Role("an estimator", ("fit", "predict", "get_params"), f"{_EITHER}.linear_model:Ridge", or_function=True)
 TRANSFORMER = Role(
-    "a transformer that can be inverted",
-    ("fit", "transform", "inverse_transform", "get_params"),
-    "name a class or a function that returns one, such as sklearn.preprocessing:PowerTransformer",
-    or_function=True,
-)
+    "a transformer that can be inverted", ("fit", "transform", "inverse_transform", "get_params"),
+    f"{_EITHER}.preprocessing:PowerTransformer", or_function=True,
+)  # fmt: skip
 PART = Role(
-    "a part of an estimator",
-    ("get_params", "set_params"),
-    "name a class or a function that returns one, such as sklearn.preprocessing:StandardScaler",
-    or_function=True,
-    others=("split", "rvs", "__call__"),
-)
+    "a part of an estimator", ("get_params", "set_params"), f"{_EITHER}.preprocessing:StandardScaler",
+    or_function=True, others=("split", "rvs", "__call__"),
+)  # fmt: skip
 FUNCTION = Role("a function", (), "name one such as sklearn.feature_selection:f_regression", or_function=True)
 METRIC = Role(
     "a metric",
@@ -114,34 +105,18 @@ PLACES = frozenset({"memory", "pre_dispatch"})
 DEEPEST = 40  # a pipeline inside another is five deeper
 
 
-def resolve(path: str, role: Role) -> Any:
+def resolve(path: str, role: Role, closed: bool | None = None) -> Any:
     """Return the class, or the function, that ``package.module:Name`` (or ``package.module.Name``) names.
 
     It must play ``role``. Nothing of Python's standard library is ever imported. In a deployed run only what
     ``EVENFOLD_ALLOWED_MODULES`` lists is: entries are packages and modules, whose classes may be named, and single
     functions as ``package.module:name``. At a terminal every class that plays the role may be named, and a function
-    where the role takes one.
+    where the role takes one. ``closed`` says which of both it is, instead of what is running.
 
     Raises UntrustedNameError before anything is imported that is not allowed, and SplitError that says which part of
     the path could not be found, or what is lacking.
     """
-    return _resolved(path, role, closed=is_deployed())
-
-
-def require_trusted(path: str, role: Role) -> None:
-    """Raise UntrustedNameError where a deployed run would refuse ``path``, whatever is running.
-
-    What is allowed and not installed, or plays another role, is refused where it is used.
-    """
-    try:
-        _resolved(path, role, closed=True)
-    except UntrustedNameError:
-        raise
-    except SplitError:
-        return
-
-
-def _resolved(path: str, role: Role, closed: bool) -> Any:
+    closed = is_deployed() if closed is None else closed
     module, name = _parts(path, role, UntrustedNameError if closed else SplitError)
     listed = f"{module}:{name}" in OWN_FUNCTIONS | set(_allowed())
     if closed and not listed:
@@ -160,6 +135,19 @@ def _resolved(path: str, role: Role, closed: bool) -> Any:
             "EVENFOLD_ALLOWED_MODULES lists them one by one, as package.module:name."
         )
     return imported
+
+
+def require_trusted(path: str, role: Role) -> None:
+    """Raise UntrustedNameError where a deployed run would refuse ``path``, whatever is running.
+
+    What is allowed and not installed, or plays another role, is refused where it is used.
+    """
+    try:
+        resolve(path, role, closed=True)
+    except UntrustedNameError:
+        raise
+    except SplitError:
+        return
 
 
 def _parts(path: str, role: Role, refused: type[SplitError]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.keys import WhichRows
-from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import Displayed
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import is_signed, is_whole
 from pydantic import BaseModel, ConfigDict, Field

@@ -7,7 +7,7 @@ from pathlib import Path
 from evenfold.estimates import Estimate, ModelSpec, metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit
-from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import Displayed
 
 from evenfold import reports
 

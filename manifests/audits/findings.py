@@ -10,8 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from evenfold.manifests.strict import Strict
-from evenfold.splitters.display import Displayed
-from evenfold.splitters.errors import SplitError, meant
+from evenfold.splitters.errors import Displayed, SplitError, meant
 
 if TYPE_CHECKING:  # who looks at an audit waits for no library of numbers
     import numpy as np

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired, cast
 
 from evenfold.manifests.strict import WRITTEN, Algorithm
 from evenfold.splitters.deployed import require_readable
-from evenfold.splitters.display import above
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, above
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 

@@ -140,6 +140,8 @@ class Aim:
     roots: FloatArray
     vectors: FloatArray
     needed: NDArray[np.bool_]
+    n_bins: int
+    exact: bool  # whether sizes must be
 
     @classmethod
     def of(
@@ -161,27 +163,20 @@ class Aim:
         # Linear in the entries: a bin's excess is the sum of its entries', and an exchange only adds and subtracts.
         excess = (np.ascontiguousarray(table.T) - rates[:, None] * size) * roots[:, None]
         pulls = {"relative": 1.0 / (wanted * wanted), "exact": np.full(shares.size, EXACT)}
+        pull = pulls[size_weight] if isinstance(size_weight, str) else np.full(shares.size, size_weight / (n * n))
         return cls(
             sizes=sizes,
             table=table,
             shares=shares,
             wanted=wanted,
-            pull=pulls[size_weight] if isinstance(size_weight, str) else np.full(shares.size, size_weight / (n * n)),
+            pull=pull,
             rates=rates,
             roots=roots,
             vectors=np.vstack([size[None], excess]),
             needed=np.count_nonzero(table, axis=0) >= shares.size,
+            n_bins=int(shares.size),
+            exact=bool(pull[0] == EXACT),
         )
-
-    @property
-    def exact(self) -> bool:
-        """Return whether sizes must be exact."""
-        return bool(self.pull[0] == EXACT)
-
-    @property
-    def n_bins(self) -> int:
-        """The number of bins."""
-        return int(self.shares.size)
 
     def loads(self, bins: IntArray) -> IntArray:
         """Return each bin's rows and rows of each column (1 + columns, bins), exactly, of bins 0 to n_bins - 1."""

@@ -198,65 +198,48 @@ def covering_bound(aim: Aim, incumbent: float) -> float:
     # In units of the known cost, so that a subset above 1 can be in no better packing.
     costs = [subset_costs(aim, order, same[0]) / incumbent for same in bins]
     masks = [np.flatnonzero(cost <= 1.0) for cost in costs]
-    cover = Cover(
+    bound, covers = bound_by_prices(
         order.size,
         np.concatenate(masks),
         np.concatenate([cost[covers] for cost, covers in zip(costs, masks, strict=True)]),
         np.repeat(np.arange(len(bins)), [covers.size for covers in masks]),
         np.array([len(same) for same in bins], dtype=np.float64),
     )
-    bound, covers = cover.bound()
     if bound < CLOSE:
         bound = max(bound, best_packing(aim, incumbent, subsets=covers).bound / incumbent)
     return incumbent * min(bound, 1.0)
 
 
-@dataclass(frozen=True)
-class Cover:
-    """Subsets of ``n`` entries as bit masks, what each costs and the kind of bin it fills; and the bins of a kind.
+def bound_by_prices(
+    n: int, masks: IntArray, costs: FloatArray, kind: IntArray, counts: FloatArray
+) -> tuple[float, list[IntArray]]:
+    """Return a bound on the cost of a cover, and for each kind of bin the subsets that a better cover can hold.
 
-    Costs are in units of a known packing's: only covers that cost less than 1 are of interest.
+    ``masks`` are subsets of ``n`` entries, each with its cost and the kind of bin it fills; ``counts`` the bins of a
+    kind. Costs are in units of a known packing's: only covers that cost less than 1 are of interest. The program is
+    solved for some subsets; those that cost less than its prices say join it, until there are none.
     """
-
-    n: int
-    masks: IntArray
-    costs: FloatArray
-    kind: IntArray
-    counts: FloatArray
-
-    def bound(self) -> tuple[float, list[IntArray]]:
-        """Return a bound on the cost of a cover, and for each kind the subsets that a better one can hold.
-
-        The program is solved for some subsets; those that cost less than its prices say join it, until there are
-        none.
-        """
-        cheapest = stable_order(self.costs)[:SHOWN]
-        best, mask = 0.0, np.ones(self.costs.size, dtype=np.bool_)
-        for _ in range(ROUNDS):
-            prices = self._prices(cheapest)
-            if prices is None:
-                break
-            beyond = self.costs - subset_sums(prices[None, : self.n])[0][self.masks]
-            least = np.array(
-                [float(np.min(beyond, where=self.kind == f, initial=1.0)) for f in range(self.counts.size)]
-            )
-            # Any cover costs its entries' prices and, for each bin, at least what the cheapest subset of its kind
-            # costs beyond them. That holds for all prices, however far the solver's are from the best ones.
-            bound = math.fsum([*prices[: self.n].tolist(), *(self.counts * least).tolist()])
-            if bound > best:
-                # A cover with this subset costs at least bound + (beyond - least); a better one stays below 1.
-                best, mask = bound, beyond - least[self.kind] <= 1.0 - bound
-            cheap = np.flatnonzero(beyond < prices[self.n :][self.kind] - 1e-9)
-            if cheap.size == 0:
-                break
-            cheapest = np.union1d(cheapest, cheap[stable_order(beyond[cheap])[:SHOWN]])
-        return best, [self.masks[mask & (self.kind == f)] for f in range(self.counts.size)]
-
-    def _prices(self, cheapest: IntArray) -> FloatArray | None:
-        """Return prices of entries, then of bins, worth the most while no subset shown costs less than its own."""
-        entries = self.masks[cheapest, None] >> np.arange(self.n) & 1
-        holds = np.column_stack([entries, self.kind[cheapest, None] == np.arange(self.counts.size)])
+    cheapest = stable_order(costs)[:SHOWN]
+    best, able = 0.0, np.ones(costs.size, dtype=np.bool_)
+    for _ in range(ROUNDS):
+        # Prices of entries, then of bins, worth the most while no subset that is shown costs less than its own.
+        entries = masks[cheapest, None] >> np.arange(n) & 1
+        holds = np.column_stack([entries, kind[cheapest, None] == np.arange(counts.size)])
         # linprog minimises. The bounds on prices keep entries that no subset shown holds from being worth any amount.
-        gain = -np.concatenate([np.ones(self.n), self.counts])
-        solved = linprog(gain, A_ub=csr_array(holds, dtype=float), b_ub=self.costs[cheapest], bounds=(-1.0, 1.0))
-        return None if solved.x is None else np.asarray(solved.x)
+        gain = -np.concatenate([np.ones(n), counts])
+        prices = linprog(gain, A_ub=csr_array(holds, dtype=float), b_ub=costs[cheapest], bounds=(-1.0, 1.0)).x
+        if prices is None:
+            break
+        beyond = costs - subset_sums(prices[None, :n])[0][masks]
+        least = np.array([float(np.min(beyond, where=kind == f, initial=1.0)) for f in range(counts.size)])
+        # Any cover costs its entries' prices and, for each bin, at least what the cheapest subset of its kind costs
+        # beyond them. That holds for all prices, however far the solver's are from the best ones.
+        bound = math.fsum([*prices[:n].tolist(), *(counts * least).tolist()])
+        if bound > best:
+            # A cover with this subset costs at least bound + (beyond - least); a better one stays below 1.
+            best, able = bound, beyond - least[kind] <= 1.0 - bound
+        cheap = np.flatnonzero(beyond < prices[n:][kind] - 1e-9)
+        if cheap.size == 0:
+            break
+        cheapest = np.union1d(cheapest, cheap[stable_order(beyond[cheap])[:SHOWN]])
+    return best, [masks[able & (kind == f)] for f in range(counts.size)]

@@ -36,7 +36,12 @@ def close_pairs(
     points, offset = np.hstack([left, right]), stream.uniform(left.shape[0])[:, None]
     low, high = 0.0, float("inf")
     for _ in range(16):
-        codes, others = np.split(_cells(points, width, offset), [left.shape[1]])
+        # A code that two cells share costs time and does no harm: every exchange that meets gets its exact cost.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # points that coincide narrow it down to 0
+            cells = np.floor(points / width + offset)
+        # Machines differ in which whole number a float beyond all of them becomes, so it is named: the least.
+        cells = np.where(np.abs(cells) < 2.0**63, cells, -(2.0**63)).astype(np.int64)
+        codes, others = np.split(combined(cells).view(np.int64), [left.shape[1]])
         order = stable_order(others)
         ranked = others[order]
         first = np.searchsorted(ranked, codes, "left")
@@ -54,14 +59,6 @@ def close_pairs(
     # Column i meets the counts[i] columns that stand from first[i] on in the order of cells.
     i = np.repeat(np.arange(codes.size), counts)
     return i, order[np.arange(i.size) + np.repeat(first + counts - np.cumsum(counts), counts)], width
-
-
-def _cells(points: FloatArray, width: float, offset: FloatArray) -> IntArray:
-    # A code that two cells share costs time and does no harm: every exchange that meets gets its exact cost.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # points that coincide narrow it down to 0
-        cells = np.floor(points / width + offset)
-    # Machines differ in which whole number a float beyond all of them becomes, so it is named: the least.
-    return combined(np.where(np.abs(cells) < 2.0**63, cells, -(2.0**63)).astype(np.int64)).view(np.int64)
 
 
 ALL_AT_ONCE = 14  # with at most so many entries in two bins, every exchange is tried

@@ -232,12 +232,7 @@ class SpatialBlockKFold(PairSplitter):
     version = f"1/{BalancedGroupKFold.version}"
 
     def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        block_size: float | Sequence[float],
-        buffer: float = 0.0,
-        random_state: int = 0,
+        self, n_splits: int = 5, *, block_size: float | Sequence[float], buffer: float = 0.0, random_state: int = 0
     ) -> None:
         self.n_splits = n_splits
         self.block_size = block_size

@@ -52,6 +52,12 @@ class GroupPacker(LabelSplitter):
         other.best = False
         return other
 
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row, or the code of its part."""
+        bins: IntArray = self._bins(self._aim(rows), self._stream(PACKING))[rows.groups]
+        codes = list(self.part_codes().values())
+        return np.array(codes)[bins] if codes else bins
+
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
         """Return how even the split of these rows is, and how even any split of them could be.
 
@@ -81,9 +87,6 @@ class GroupPacker(LabelSplitter):
         options = {} if isinstance(self.optimiser, str) else {**self.optimiser}
         options.pop("name", None)
         return Published(**options).pack(aim, stream)
-
-    def _bins_of_rows(self, rows: Rows) -> IntArray:
-        return np.asarray(self._bins(self._aim(rows), self._stream(PACKING))[rows.groups])
 
     def _check_packing(self, rows: Rows, name: str, n_bins: int) -> None:
         """Raise SplitError where there are too few groups for ``n_bins``, or a parameter is none."""
@@ -181,10 +184,6 @@ class BalancedGroupKFold(GroupPacker):
         self.rare = rare
         self.random_state = random_state
 
-    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the fold of each row."""
-        return self._bins_of_rows(rows)
-
     def bin_shares(self) -> FloatArray:
         """Return an equal share for each fold."""
         return np.full(self.n_splits, 1.0 / self.n_splits)
@@ -228,10 +227,6 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         self.optimiser = optimiser
         self.rare = rare
         self.random_state = random_state
-
-    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the code of each row's part."""
-        return np.array(list(self.part_codes().values()))[self._bins_of_rows(rows)]
 
     def bin_shares(self) -> FloatArray:
         """Return the share of each part, in the given order."""

@@ -136,11 +136,7 @@ class SortedStratifiedKFold(LabelSplitter):
     promises = LabelSplitter.promises | {"even_sizes", "even_distribution"}
 
     def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        leftovers: Literal["spread", "random", "end"] = "spread",
-        random_state: int = 0,
+        self, n_splits: int = 5, *, leftovers: Literal["spread", "random", "end"] = "spread", random_state: int = 0
     ) -> None:
         self.n_splits = n_splits
         self.leftovers = leftovers

@@ -268,11 +268,7 @@ class FractionalStratifiedSplit(PartSplitter):
     version = 2
 
     def __init__(
-        self,
-        parts: Mapping[str, float] = TRAIN_AND_TEST,
-        *,
-        precision: int | None = None,
-        random_state: int = 0,
+        self, parts: Mapping[str, float] = TRAIN_AND_TEST, *, precision: int | None = None, random_state: int = 0
     ) -> None:
         self.parts = parts
         self.precision = precision

@@ -214,12 +214,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     version = 2
 
     def __init__(
-        self,
-        n_splits: int = 10,
-        *,
-        train_size: float | int = 0.8,
-        beta: float | None = None,
-        random_state: int = 0,
+        self, n_splits: int = 10, *, train_size: float | int = 0.8, beta: float | None = None, random_state: int = 0
     ) -> None:
         self.n_splits = n_splits
         self.train_size = train_size

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from evenfold.splitters.display import bind
+from evenfold.splitters.errors import bind
 from mlflow.tracking.context.abstract_context import RunContextProvider
 
 

@@ -15,8 +15,7 @@ from evenfold.estimates.folds import sample_sd
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Page, Verdict, audit_page, comparison_page, segments_page
 from evenfold.reports.texts import page_note
-from evenfold.splitters.display import Displayed
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import Displayed, SplitError
 from evenfold.tasks.outcomes import RunRef, Segment, SplitRef
 from evenfold.tasks.record.entries import Entry, id_tags, run_key, short_tags
 from evenfold.tasks.record.reading import Recorded

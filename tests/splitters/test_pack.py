@@ -11,7 +11,7 @@ import pytest
 from evenfold.splitters import BalancedGroupKFold, Stream
 from evenfold.splitters.packing.bounds import Published, lower_bound, report_on
 from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
-from evenfold.splitters.packing.exact import MOST_ENTRIES, Cover, Proof, best_packing, covering_bound
+from evenfold.splitters.packing.exact import MOST_ENTRIES, Proof, best_packing, bound_by_prices, covering_bound
 from evenfold.splitters.packing.exchange import Packing
 from evenfold.splitters.packing.pack import HIGH_EFFORT, MOST_SUMS, deal_identical, fits, kinds, pack_to, place
 from hypothesis import given, settings, strategies as st
@@ -169,7 +169,7 @@ def test_the_prices_of_a_cover_are_worth_what_the_best_mixture_of_bins_costs(see
     holds = (masks[None, :] >> np.arange(n)[:, None]) & 1
     fills = kind[None, :] == np.arange(2)[:, None]
     best = linprog(costs, A_eq=np.vstack([holds, fills]), b_eq=[1] * n + counts_of_bins.tolist()).fun
-    assert Cover(n, masks, costs, kind, counts_of_bins).bound()[0] == pytest.approx(best, abs=1e-8)
+    assert bound_by_prices(n, masks, costs, kind, counts_of_bins)[0] == pytest.approx(best, abs=1e-8)
 
 
 @settings(max_examples=25)
