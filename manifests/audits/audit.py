@@ -17,7 +17,7 @@ from . import balance, features, leaks, rows
 from .balance import sharing
 from .features import Features, feature_names, read_features
 from .findings import GATES, Audit, CouldNotRun, NotAsked, Outcome, gates_with, judged, reasons_of
-from .learned import leaky_features, marks, near_duplicates, populations, relatives, target_encoding, times
+from .learned import leaky_features, marks, near_duplicates, relatives, target_encoding, times
 from .learned.models import in_one_thread, with_impact
 from .learned.sample import Sample, read_sample, sampled_columns
 from .pipelines import QUESTIONS, Leak, leaks_of, outcome_of
@@ -77,7 +77,7 @@ class Subject:
 LEARNING = ("sample", "learned")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
 _MODULES = (
-    balance, rows, leaks, features, marks, leaky_features, target_encoding, times, populations, near_duplicates,
+    balance, rows, leaks, features, marks, leaky_features, target_encoding, times, near_duplicates,
     relatives,
 )  # fmt: skip
 # A gate is called as the function that checks it.
