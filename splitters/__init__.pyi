@@ -29,7 +29,12 @@ from .strategies.forward_chaining import (
     LeaveLastOut as LeaveLastOut,
     TimeSplit as TimeSplit,
 )
-from .strategies.given import FromSklearn as FromSklearn, Predefined as Predefined, PredefinedPairs as PredefinedPairs
+from .strategies.given import (
+    FromSklearn as FromSklearn,
+    HashSplit as HashSplit,
+    Predefined as Predefined,
+    PredefinedPairs as PredefinedPairs,
+)
 from .strategies.grouped import (
     BalancedGroupKFold as BalancedGroupKFold,
     BalancedGroupSplit as BalancedGroupSplit,
@@ -38,7 +43,6 @@ from .strategies.grouped import (
     LeaveOneGroupOut as LeaveOneGroupOut,
     StratifiedLeaveOneGroupOut as StratifiedLeaveOneGroupOut,
 )
-from .strategies.hash_split import HashSplit as HashSplit
 from .strategies.holdout import Holdout as Holdout
 from .strategies.kfold import (
     KFold as KFold,

@@ -21,7 +21,7 @@ from evenfold.splitters import HashSplit, SplitError, Stream
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels import EXTENDING, fill
 from evenfold.splitters.packing.pack import pack_into
-from evenfold.splitters.strategies.hash_split import share_of_key
+from evenfold.splitters.strategies.given import share_of_key
 from numpy.typing import NDArray
 
 from .entities import EntityGrowth

@@ -253,14 +253,12 @@ def _trained_once(splitter: Any, data: Data) -> bool:
     return bool(again) or not splitter.portable or not repeats_a_row(data.pairs(splitter))
 
 
-@check("lists no row twice that it tests")
-def _tested_once(splitter: Splitter, data: Data) -> bool:
-    return all(np.unique(test).size == test.size for _, test in data.pairs(splitter))
-
-
-@check("promises only what a check is for")
-def _known_promises(splitter: Splitter, data: Data) -> bool:
-    return splitter.promises <= {check.promise for check in CHECKS}
+check("lists no row twice that it tests")(
+    lambda splitter, data: all(np.unique(test).size == test.size for _, test in data.pairs(splitter))
+)
+check("promises only what a check is for")(
+    lambda splitter, data: splitter.promises <= {check.promise for check in CHECKS}
+)
 
 
 @check("draws a split alone as it draws it among all")
@@ -280,14 +278,12 @@ def _labelled(splitter: Splitter, data: Data) -> bool:
     return same(data.pairs(splitter), list(pairs_of_labels(labels, tested, parts=bool(parts))))
 
 
-@check("has a row to train on and a row to test in every pair")
-def _both_sides(splitter: Splitter, data: Data) -> bool:
-    return all(train.size > 0 and test.size > 0 for train, test in data.pairs(splitter))
-
-
-@check("yields as many splits as it says")
-def _count(splitter: Splitter, data: Data) -> bool:
-    return len(data.pairs(splitter)) == splitter.get_n_splits(**data.given) >= 1
+check("has a row to train on and a row to test in every pair")(
+    lambda splitter, data: all(train.size > 0 and test.size > 0 for train, test in data.pairs(splitter))
+)
+check("yields as many splits as it says")(
+    lambda splitter, data: len(data.pairs(splitter)) == splitter.get_n_splits(**data.given) >= 1
+)
 
 
 @check("repeats itself, whatever number of threads is set")
@@ -327,19 +323,13 @@ def _global_state(splitter: Splitter, data: Data) -> bool:
     return data.seen(splitter).global_alone or any(watch(copy.deepcopy(splitter), data).global_alone for _ in range(2))
 
 
-@check("leaves its inputs alone")
-def _inputs(splitter: Splitter, data: Data) -> bool:
-    return all(data.seen(splitter, container).inputs_alone for container in CONTAINERS)
-
-
-@check("leaves itself alone")
-def _itself(splitter: Splitter, data: Data) -> bool:
-    return data.seen(splitter).itself_alone
-
-
-@check("ignores the container and its index")
-def _container(splitter: Splitter, data: Data) -> bool:
-    return all(same(data.pairs(splitter), data.pairs(splitter, container)) for container in CONTAINERS)
+check("leaves its inputs alone")(
+    lambda splitter, data: all(data.seen(splitter, container).inputs_alone for container in CONTAINERS)
+)
+check("leaves itself alone")(lambda splitter, data: data.seen(splitter).itself_alone)
+check("ignores the container and its index")(
+    lambda splitter, data: all(same(data.pairs(splitter), data.pairs(splitter, container)) for container in CONTAINERS)
+)
 
 
 @check("ignores what classes and groups are called")

@@ -51,52 +51,41 @@ def _class_counts(splitter: Splitter, data: Data) -> IntArray:
     return np.array([np.bincount(y[test], minlength=y.max() + 1) for _, test in data.pairs(splitter)])
 
 
-# What is asked of all at once.
-OF_ALL: dict[tuple[str, str], Callable[[Any, Data], Any]] = {
-    ("tests every row once", "exhaustive"): (
-        lambda splitter, data: (_times_tested(splitter, data) == param(splitter, "n_repeats", 1)).all()
-    ),
-    ("tests no row twice", "tested_once_at_most"): (
-        lambda splitter, data: (_times_tested(splitter, data) <= param(splitter, "n_repeats", 1)).all()
-    ),
-    ("makes folds whose sizes differ by at most 1", "even_sizes"): (
-        lambda splitter, data: _spread([test.size for _, test in data.pairs(splitter)]) <= 1
-    ),
-    ("makes folds whose counts of every class differ by at most 1", "even_classes"): (
-        lambda splitter, data: _spread(_class_counts(splitter, data)) <= 1
-    ),
-    ("keeps the labels that it was given", "as_given"): (
-        lambda splitter, data: np.array_equal(data.labels(splitter), data.roles["fixed"])
-    ),
-}
-# What is asked of every pair: the check's name and the promise, and whether a pair is so.
-OF_EVERY_PAIR: dict[tuple[str, str], Callable[[Any, Data, IntArray, IntArray], Any]] = {
-    ("keeps train and test apart", "disjoint"): lambda _, data, *pair: not np.intersect1d(*pair).size,
-    ("trains on every row that it does not test", "trains_on_rest"): (
-        lambda _, data, *pair: np.isin(np.arange(data.n), np.concatenate(pair)).all()
-    ),
-    ("keeps every group on one side", "groups_whole"): lambda _, data, *pair: _apart(_groups(data), *pair),
-    ("keeps every level of every entity on one side", "entities_apart"): (
-        lambda _, data, *pair: all(_apart(column, *pair) for column in np.asarray(data.groups).T)
-    ),
-    ("trains on n draws", "n_draws"): lambda _, data, train, test: train.size == data.n,
-    ("draws each class as often as it has rows", "draws_classes"): (
-        lambda _, data, train, test: np.array_equal(np.bincount(_y(data)[train]), np.bincount(_y(data)))
-    ),
-    ("draws as many rows as it says", "exact_sizes"): (
-        lambda splitter, data, train, test: (train.size, test.size) == splitter.sizes(data.n)
-    ),
-}
-
-
-def _asked_of_pairs(fits: Callable[[Any, Data, IntArray, IntArray], Any]) -> Callable[[Any, Data], bool]:
+def _of_each(fits: Callable[[Any, Data, IntArray, IntArray], Any]) -> Callable[[Any, Data], bool]:
+    """Return what asks of every pair."""
     return lambda splitter, data: all(fits(splitter, data, *pair) for pair in data.pairs(splitter))
 
 
-for _words, _holds in OF_ALL.items():
-    check(*_words)(_holds)
-for _words, _fits in OF_EVERY_PAIR.items():
-    check(*_words)(_asked_of_pairs(_fits))
+check("tests every row once", "exhaustive")(
+    lambda splitter, data: (_times_tested(splitter, data) == param(splitter, "n_repeats", 1)).all()
+)
+check("tests no row twice", "tested_once_at_most")(
+    lambda splitter, data: (_times_tested(splitter, data) <= param(splitter, "n_repeats", 1)).all()
+)
+check("keeps train and test apart", "disjoint")(_of_each(lambda _, data, *pair: not np.intersect1d(*pair).size))
+check("trains on every row that it does not test", "trains_on_rest")(
+    _of_each(lambda _, data, *pair: np.isin(np.arange(data.n), np.concatenate(pair)).all())
+)
+check("makes folds whose sizes differ by at most 1", "even_sizes")(
+    lambda splitter, data: _spread([test.size for _, test in data.pairs(splitter)]) <= 1
+)
+check("makes folds whose counts of every class differ by at most 1", "even_classes")(
+    lambda splitter, data: _spread(_class_counts(splitter, data)) <= 1
+)
+check("keeps every group on one side", "groups_whole")(_of_each(lambda _, data, *pair: _apart(_groups(data), *pair)))
+check("keeps every level of every entity on one side", "entities_apart")(
+    _of_each(lambda _, data, *pair: all(_apart(column, *pair) for column in np.asarray(data.groups).T))
+)
+check("trains on n draws", "n_draws")(_of_each(lambda _, data, train, test: train.size == data.n))
+check("draws each class as often as it has rows", "draws_classes")(
+    _of_each(lambda _, data, train, test: np.array_equal(np.bincount(_y(data)[train]), np.bincount(_y(data))))
+)
+check("draws as many rows as it says", "exact_sizes")(
+    _of_each(lambda splitter, data, *pair: splitter.sizes(data.n) == tuple(side.size for side in pair))
+)
+check("keeps the labels that it was given", "as_given")(
+    lambda splitter, data: np.array_equal(data.labels(splitter), data.roles["fixed"])
+)
 
 
 @check("keeps earlier splits as they are when more are asked for, and draws each anew", "appendable")

@@ -110,6 +110,7 @@ def _least(
     return min(least, beyond)
 
 
+EVERY = slice(None)
 EMPTY = 1e3  # the class term of a bin without rows: worse than any other, so that empty bins are filled first
 
 
@@ -138,7 +139,7 @@ class Published:
         visited = {bins.tobytes()}
         while True:
             loads = aim.loads(bins)
-            cost = math.fsum(_costs(aim, aim.excesses(loads)).tolist())
+            cost = math.fsum(aim.costs_of(aim.excesses(loads), EVERY, EMPTY).tolist())
             # The walk may pass through packings with an empty bin; they are never the best and do not count as retries.
             if (loads[0] > 0).all():
                 retries = 0 if cost < least else retries + 1
@@ -168,11 +169,11 @@ class Published:
 def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
     """Yield the packings one move away, cheapest first: by how much each move of an entry to a bin changes the cost."""
     sums = aim.excesses(aim.loads(bins))
-    now = _costs(aim, sums)
+    now = aim.costs_of(sums, EVERY, EMPTY)
     entries = aim.vectors[:, :, None]
-    gained = _costs(aim, sums[:, None, :] + entries) - now
+    gained = aim.costs_of(sums[:, None, :] + entries, EVERY, EMPTY) - now
     own = np.arange(aim.n_bins) == bins[:, None]
-    without = _costs(aim, sums[:, None, :] - np.where(own, entries, 0.0))
+    without = aim.costs_of(sums[:, None, :] - np.where(own, entries, 0.0), EVERY, EMPTY)
     # In each row one number is not 0, so the order of adding is of no matter.
     lost = np.add.reduce(np.where(own, without - now, 0.0).T, axis=0)
     costs: FloatArray = gained + lost[:, None]
@@ -184,13 +185,3 @@ def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
         after = bins.copy()
         after[entry] = f
         yield after
-
-
-def _costs(aim: Aim, sums: FloatArray) -> FloatArray:
-    """Return the cost of bins with these sums of vectors (1 + columns, ..., bins)."""
-    rows = sums[0]
-    squares = np.add.reduce(sums[1:] * sums[1:], axis=0)
-    off = rows - aim.wanted
-    classes = np.where(rows < 0.5, EMPTY, squares / np.maximum(rows * rows, 1.0))
-    costs: FloatArray = aim.pull * (off * off) + classes
-    return costs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.errors import SplitError
@@ -199,6 +199,19 @@ class Aim:
         lacking = np.count_nonzero((loads[1:] == 0) & self.needed[:, None], axis=0)
         # Over the first axis: whole columns are added one after another, in the same order on every machine.
         return self.pull * (off * off), np.add.reduce(excess * excess, axis=0) / (rows * rows), lacking
+
+    def costs_of(self, sums: FloatArray, bins: Any, empty: float) -> FloatArray:
+        """Return the cost of ``bins`` with these sums of ``vectors`` (1 + columns, ...), but for missing columns.
+
+        ``empty`` is the class term of a bin without rows.
+        """
+        rows = sums[0]
+        squares = np.zeros(rows.shape)
+        for excess in sums[1:]:  # column after column, so that every machine adds in this order
+            squares += excess * excess
+        some, off = np.maximum(rows, 0.5), rows - self.wanted[bins]
+        costs: FloatArray = np.where(rows < 0.5, empty, squares / (some * some)) + self.pull[bins] * (off * off)
+        return costs
 
     def costs(self, loads: IntArray) -> FloatArray:
         """Return the cost of each bin."""

@@ -127,17 +127,10 @@ class Population:
 
     def _costs(self, sums: FloatArray, bins: IntArray) -> FloatArray:
         """Return the cost of bins with these sums of vectors (1 + columns, ...)."""
-        rows = sums[0]
-        squares = np.zeros(rows.shape)
-        for excess in sums[1:]:
-            squares += excess * excess
-        some = np.maximum(rows, 0.5)
-        off = rows - self.aim.wanted[bins]
-        costs: FloatArray = squares / (some * some) + self.aim.pull[bins] * (off * off)
-        costs[rows < 0.5] = np.inf
+        costs = self.aim.costs_of(sums, bins, empty=np.inf)
         # Back from excesses to rows: excess = (rows - rate x size) x root.
         for column in self.scarce:
-            costs += MISSING * (sums[1 + column] / self.aim.roots[column] + self.aim.rates[column] * rows < 0.5)
+            costs += MISSING * (sums[1 + column] / self.aim.roots[column] + self.aim.rates[column] * sums[0] < 0.5)
         return costs
 
     def search(self) -> IntArray:

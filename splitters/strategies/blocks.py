@@ -16,7 +16,6 @@ from evenfold.splitters.kernels import IntArray
 from evenfold.splitters.numbers import check_count, encode, is_real, stable_order
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.times import gap_of, later, rows_in
-from numpy.typing import NDArray
 
 from .forward_chaining import begins_of, nearest_begins, without_groups_of
 from .grouped import BalancedGroupKFold
@@ -241,7 +240,14 @@ class SpatialBlockKFold(PairSplitter):
 
     def prepared(self, rows: Rows) -> Rows:
         """Return the rows with their blocks as groups, which whoever locks some of them away keeps whole as well."""
-        squares = np.floor(rows.coordinates / np.array(_sides(self.block_size)))
+        size: Any = self.block_size
+        sides = size if isinstance(size, (list, tuple, np.ndarray)) else [size, size]
+        if len(sides) != 2 or not all(is_real(side) and side > 0 for side in sides):
+            raise SplitError(
+                f"block_size={size!r}; choose the side of a square, a number above 0 in the unit of coordinates, or "
+                "width and height, such as [1000, 500]."
+            )
+        squares = np.floor(rows.coordinates / np.array(sides, dtype=np.float64))
         if float(np.abs(squares).max()) >= MOST_BLOCKS:
             raise SplitError(
                 f"block_size={self.block_size!r} is too small for coordinates up to "
@@ -264,7 +270,15 @@ class SpatialBlockKFold(PairSplitter):
         """Return those of ``train`` that lie farther than the buffer from every row of ``test``."""
         if not self.buffer:
             return train
-        return train[~_are_near(rows.coordinates[train], rows.coordinates[test], self.buffer * (1.0 + SLACK))]
+        from scipy.spatial import KDTree  # loaded by whoever has a buffer
+
+        # The tree finds who is nearest; how far that is, is computed alike on every machine.
+        some, others, most = rows.coordinates[train], rows.coordinates[test], self.buffer * (1.0 + SLACK)
+        _, nearest = KDTree(others).query(some, distance_upper_bound=most * (1.0 + SLACK))
+        reached = np.flatnonzero(nearest < others.shape[0])
+        apart = some[reached] - others[nearest[reached]]
+        near = np.sqrt(apart[:, 0] * apart[:, 0] + apart[:, 1] * apart[:, 1]) <= most
+        return np.delete(train, reached[near])
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)
@@ -283,27 +297,3 @@ class SpatialBlockKFold(PairSplitter):
                     f"fold {fold} has nothing to train on: all {rows.n - test.size:,} rows of other blocks lie within "
                     f"buffer={self.buffer:g} of a tested one; choose a smaller buffer, or larger blocks."
                 )
-
-
-def _sides(block_size: Any) -> tuple[float, float]:
-    """Return width and height of a block; SplitError where they are no lengths."""
-    sides = block_size if isinstance(block_size, (list, tuple, np.ndarray)) else [block_size, block_size]
-    if len(sides) != 2 or not all(is_real(side) and side > 0 for side in sides):
-        raise SplitError(
-            f"block_size={block_size!r}; choose the side of a square, a number above 0 in the unit of coordinates, or "
-            "width and height, such as [1000, 500]."
-        )
-    return float(sides[0]), float(sides[1])
-
-
-def _are_near(some: NDArray[np.float64], others: NDArray[np.float64], most: float) -> NDArray[np.bool_]:
-    """Return which of ``some`` points have one of ``others`` within ``most``. O(n log n)."""
-    from scipy.spatial import KDTree  # loaded by whoever has a buffer
-
-    # The tree finds who is nearest; how far that is, is computed alike on every machine.
-    _, nearest = KDTree(others).query(some, distance_upper_bound=most * (1.0 + SLACK))
-    reached = nearest < others.shape[0]
-    apart = some[reached] - others[nearest[reached]]
-    near = np.zeros(some.shape[0], dtype=np.bool_)
-    near[reached] = np.sqrt(apart[:, 0] * apart[:, 0] + apart[:, 1] * apart[:, 1]) <= most
-    return near

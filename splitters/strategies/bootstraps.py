@@ -122,17 +122,11 @@ class GroupBootstrap(Bootstrap):
 
 
 FEW = 64
-
-
-def _quantiles() -> NDArray[np.uint64]:
-    """Return floor(2^64 P(X <= k)) for X Poisson(1) and k = 0, 1, ..., in exact fractions, as far as 64 bits reach."""
-    # 1/e; what 40 terms leave out is far below 2**-64.
-    at_zero = sum(Fraction((-1) ** i, factorial(i)) for i in range(40))
-    at_most = [at_zero * sum(Fraction(1, factorial(i)) for i in range(k + 1)) for k in range(20)]
-    return np.array([int(share * 2**64) for share in at_most], dtype=np.uint64)
-
-
-QUANTILES = _quantiles()
+# floor(2^64 P(X <= k)) for X Poisson(1) and k = 0, 1, ..., in exact fractions, as far as 64 bits reach; P(X = 0) = 1/e,
+# of which 40 terms leave out far less than 2**-64.
+_AT_ZERO = sum(Fraction((-1) ** i, factorial(i)) for i in range(40))
+_AT_MOST = [_AT_ZERO * sum(Fraction(1, factorial(i)) for i in range(k + 1)) for k in range(20)]
+QUANTILES = np.array([int(share * 2**64) for share in _AT_MOST], dtype=np.uint64)
 
 
 class PoissonBootstrap(Bootstrap):

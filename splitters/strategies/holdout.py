@@ -34,7 +34,15 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
         sizes, table, weights = table_to_pack(rows)
         aim = Aim.of(table, np.array([1.0 - fraction, fraction]), sizes=sizes, weights=weights)
         return np.flatnonzero((pack_to(aim, stream) == 1)[rows.groups])
-    order = _even_order(rows, fraction, stream)
+    # In such an order any regular pick among neighbours is a fair share of every class or range.
+    if rows.y_holds == "numbers":  # among as many neighbours as one locked row stands for, any can be that row
+        order = stable_order(rows.y)[shuffled_in_blocks(rows.n, max(2, round(1 / fraction)), stream)]
+    else:
+        order = stream.permutation(rows.n)
+    if rows.y_holds in ("classes", "columns"):
+        one = rows.y_holds == "classes"
+        codes = rows.y if one else np.unique(rows.y, axis=0, return_inverse=True)[1].reshape(-1)
+        order = order[stable_order(codes[order])]
     return np.sort(order[take_evenly(rows.n, n_locked, stream)])
 
 
@@ -63,19 +71,6 @@ def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
             "(label -2 of Predefined)."
         )
     return np.sort(strategy.trainable(rows, np.setdiff1d(np.arange(rows.n), locked), locked))
-
-
-def _even_order(rows: Rows, fraction: float, stream: Stream) -> IntArray:
-    """Return the rows so that any regular pick among neighbours is a fair share of every class or range."""
-    if rows.y is None:
-        return stream.permutation(rows.n)
-    if rows.y_holds == "numbers":
-        # Among as many neighbours as one locked row stands for, any can be that row.
-        return stable_order(rows.y)[shuffled_in_blocks(rows.n, max(2, round(1 / fraction)), stream)]
-    shuffled = stream.permutation(rows.n)
-    one = rows.y_holds == "classes"
-    codes = rows.y if one else np.unique(rows.y, axis=0, return_inverse=True)[1].reshape(-1)
-    return shuffled[stable_order(codes[shuffled])]
 
 
 def check_fraction(fraction: object, rows: Rows) -> None:
