@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cases import CASES
 from evenfold.splitters import Splitter, Stream
 from evenfold.splitters.conformance import data_for
-from evenfold.splitters.conformance.checks import Data
+from evenfold.splitters.conformance.data import Data
 from evenfold.splitters.kernels import MADE_UP
 from evenfold.splitters.packing.cost import Aim
 from evenfold.splitters.packing.pack import pack_into, pack_to

@@ -1,6 +1,7 @@
 """The suite that any splitter can be checked with: what it promises must be true."""
 
 from . import promises as promises  # registers the checks
-from .checks import CHECKS, Check, check, check_conformance, data_for, failures
+from .checks import CHECKS, Check, check, check_conformance, failures
+from .data import data_for
 
 __all__ = ["CHECKS", "Check", "check", "check_conformance", "data_for", "failures"]

@@ -14,7 +14,8 @@ from evenfold.splitters.strategies.parts import codes_of, shares_of_parts
 from evenfold.splitters.times import ends_of, gap_of, later, rows_in, times_of
 from numpy.typing import NDArray
 
-from .checks import MORE, Data, check, data_for, param, repeats_a_row, same
+from .checks import MORE, check, param, repeats_a_row, same
+from .data import Data, data_for
 
 
 def _spread(counts: Any) -> int:
