@@ -13,14 +13,14 @@ from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 from evenfold.splitters.importing import FEATURES, resolve
 
-from . import balance, features, leaks, rows
-from .balance import sharing
+from . import features, leaks, rows
 from .features import Features, feature_names, read_features
 from .findings import GATES, Audit, CouldNotRun, NotAsked, Outcome, gates_with, judged, reasons_of
 from .learned import leaky_features, marks, near_duplicates, relatives, target_encoding, times
 from .learned.models import in_one_thread, with_impact
 from .learned.sample import Sample, read_sample, sampled_columns
 from .pipelines import QUESTIONS, Leak, leaks_of, outcome_of
+from .rows import sharing
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +76,7 @@ class Subject:
 
 LEARNING = ("sample", "learned")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
-_MODULES = (
-    balance, rows, leaks, features, marks, leaky_features, target_encoding, times, near_duplicates,
-    relatives,
-)  # fmt: skip
+_MODULES = rows, leaks, features, marks, leaky_features, target_encoding, times, near_duplicates, relatives
 # A gate is called as the function that checks it.
 _FUNCTIONS = {name: getattr(module, name) for module in _MODULES for name in GATES if hasattr(module, name)}
 _FUNCTIONS |= {f"build_{question}": partial(outcome_of, question) for question in QUESTIONS}

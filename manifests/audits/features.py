@@ -184,12 +184,15 @@ class Crossings:
 
 def where(places: Collection[str]) -> str:
     """Return in words where rows are, of the names of folds, splits and parts."""
-    numbers: dict[str, list[str]] = {}
-    for noun, _, number in (place.rpartition(" ") for place in places):
+    numbers, others = dict[str, list[str]](), []
+    for place in places:
+        noun, _, number = place.rpartition(" ")
         if noun and number.isdigit():
             numbers.setdefault(noun, []).append(number)
+        else:
+            others.append(place)
     listing = [f"{noun}{'s' if len(of) > 1 else ''} {listed(of, most=8)}" for noun, of in numbers.items()]
-    return listed([*listing, *(place for place in places if not (" " in place and place.rpartition(" ")[2].isdigit()))])
+    return listed([*listing, *others])
 
 
 def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:

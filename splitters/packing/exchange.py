@@ -118,7 +118,8 @@ class TwoBins:
         left, right = subset_sums(self.changes[:, chosen[:half]]), subset_sums(self.changes[:, chosen[half:]])
         aims = (ideal[:, None] - right * scale[:, None], left * scale[:, None])
         if not width:
-            width = math.sqrt(float(self.costs(np.zeros((self.changes.shape[0], 1)), self.entries[:0])[0])) or 1e-6
+            nothing = np.zeros((self.changes.shape[0], 1))
+            width = math.sqrt(float(self.within(math.inf, nothing, self.entries[:0])[1][0])) or 1e-6
         first, second, width = close_pairs(aims[1], aims[0], width, stream, MEETINGS // ideal.size)
         # Sizes alone rule out more than half, whose columns need not be looked up. By the same steps as in `_side`, so
         # that no rounding lifts a term above the cost that it is a part of.
@@ -135,7 +136,10 @@ class TwoBins:
         return float(costs[best]), self.entries[chosen[moved]], width
 
     def within(self, limit: float, change: FloatArray, moving: IntArray) -> tuple[IntArray, FloatArray]:
-        """Return which changes cost at most ``limit``, ascending, and what they cost: exactly as ``costs`` has it."""
+        """Return which changes (1 + columns, candidates) cost at most ``limit``, ascending, and both bins' cost then.
+
+        That is infinite where one of them is empty. ``moving`` are the entries that the changes are made of.
+        """
         most = self.aim.table[moving].sum(axis=0)
         of_a = self._side(0, -1.0, change, most)
         # No bin costs less than 0, and a rounded sum is never below what is added: few are left for the other bin.
@@ -145,14 +149,6 @@ class TwoBins:
         costs = of_a[few] + self._side(1, 1.0, change.take(few, axis=1), most)
         near = np.flatnonzero(costs <= limit)
         return few[near], costs[near]
-
-    def costs(self, change: FloatArray, moving: IntArray) -> FloatArray:
-        """Return the cost of both bins after each change (1 + columns, candidates); infinite where one is empty.
-
-        ``moving`` are the entries that the changes are made of.
-        """
-        most = self.aim.table[moving].sum(axis=0)
-        return self._side(0, -1.0, change, most) + self._side(1, 1.0, change, most)
 
     def _side(self, side: int, sign: float, change: FloatArray, most: IntArray) -> FloatArray:
         # Column by column in a fixed order, elementwise: a sum over an axis would depend on the CPU.

@@ -78,7 +78,7 @@ class _Blocks(PairSplitter):
             after &= rows.time > rows.time[next_ones].max() if next_ones.size else False
         return before | after
 
-    def _check_blocks(self, rows: Rows) -> None:
+    def _check(self, rows: Rows) -> None:
         name, n_blocks = self.blocks, int(getattr(self, self.blocks))
         for length, called in ((self.gap, "gap"), (self.embargo, "embargo")):
             if rows_in(length) is None:
@@ -131,7 +131,7 @@ class PurgedKFold(_Blocks):
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)
-        self._check_blocks(rows)
+        super()._check(rows)
 
 
 class CombinatorialPurgedKFold(_Blocks):
@@ -192,7 +192,7 @@ class CombinatorialPurgedKFold(_Blocks):
                 f"{self.n_test_blocks} of {self.n_blocks} blocks make {self.get_n_splits():,} splits, and at most "
                 f"{MOST_SPLITS:,} are made; choose fewer n_blocks or n_test_blocks."
             )
-        self._check_blocks(rows)
+        super()._check(rows)
 
 
 # Distances that are equal on paper differ in their last bits; the border lies where no measured distance does.

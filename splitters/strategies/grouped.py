@@ -88,8 +88,10 @@ class GroupPacker(LabelSplitter):
         options.pop("name", None)
         return Published(**options).pack(aim, stream)
 
-    def _check_packing(self, rows: Rows, name: str, n_bins: int) -> None:
-        """Raise SplitError where there are too few groups for ``n_bins``, or a parameter is none."""
+    def _check(self, rows: Rows) -> None:
+        super()._check(rows)
+        n_bins = len(self.part_codes()) or self.n_splits
+        name = f"{n_bins} parts" if self.part_codes() else f"n_splits={n_bins}"
         check_effort(self.effort)
         if self.size_weight != "relative" and not (is_real(self.size_weight) and self.size_weight >= 0):
             raise SplitError(
@@ -188,10 +190,6 @@ class BalancedGroupKFold(GroupPacker):
         """Return an equal share for each fold."""
         return np.full(self.n_splits, 1.0 / self.n_splits)
 
-    def _check(self, rows: Rows) -> None:
-        super()._check(rows)
-        self._check_packing(rows, f"n_splits={self.n_splits}", self.n_splits)
-
 
 TRAIN_VALIDATION_TEST: Mapping[str, float] = {"train": 0.8, "validation": 0.1, "test": 0.1}
 
@@ -231,10 +229,6 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
     def bin_shares(self) -> FloatArray:
         """Return the share of each part, in the given order."""
         return np.array(list(shares_of_parts(self.parts).values()), dtype=np.float64)
-
-    def _check(self, rows: Rows) -> None:
-        PartSplitter._check(self, rows)
-        self._check_packing(rows, f"{len(self.parts)} parts", len(self.parts))
 
 
 class BalancedKFold(LabelSplitter):

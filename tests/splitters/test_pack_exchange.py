@@ -24,7 +24,7 @@ def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed
     moved = entries[(number >> np.arange(entries.size)) & 1 == 1]
     after = bins.copy()
     after[moved] = 1 - after[moved]
-    predicted = pair.costs(subset_sums(pair.changes), entries)[number]
+    predicted = pair.within(math.inf, subset_sums(pair.changes), entries)[1][number]
     if len(set(after.tolist())) < 3:
         assert predicted == math.inf
     else:
@@ -40,7 +40,7 @@ def test_exchanges_that_cost_at_most_a_limit_are_all_found_and_the_best_of_joine
     loads, entries = aim.loads(bins), np.flatnonzero(bins != 2)
     few = TwoBins(aim, 0, 1, loads, entries[:10], bins[entries[:10]] == 0)
     sums = subset_sums(few.changes)
-    costs = few.costs(sums, few.entries)
+    costs = few.within(math.inf, sums, few.entries)[1]
     for limit in np.sort(costs)[[0, 1, 30, 500, 1000]].tolist():
         numbers, found = few.within(limit, sums, few.entries)
         assert numbers.tolist() == np.flatnonzero(costs <= limit).tolist()
