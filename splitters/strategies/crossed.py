@@ -288,7 +288,7 @@ class Crossed(LabelSplitter):
 
     def codes(self, rows: Rows, locked: float = 0.0, seed: int = 0) -> NDArray[Any]:
         """Return the labels where a share ``locked`` of the rows is kept for the end: -2, drawn first by ``seed``."""
-        entities, strategy = np.stack(rows.together(), axis=1), self.inner()
+        strategy = self.inner()
         usable = np.arange(rows.n) if rows.entities is None else np.flatnonzero(self._kept(rows, locked))
         left = rows.take(usable)
         groups = components_of(np.stack(left.together(), axis=1))  # what the entities of the rows that are kept join
@@ -304,7 +304,13 @@ class Crossed(LabelSplitter):
         among[rest] = decided
         codes = np.full(rows.n, LEFT_OUT, dtype=decided.dtype)
         codes[usable] = among
-        return _with_all_that_fit(entities, codes)
+        of_rows = []  # the fold of each row's entities, column by column: a row left out whose own agree fits there
+        for column in rows.together():
+            of_level = np.full(int(column.max()) + 1, LEFT_OUT, dtype=codes.dtype)
+            # All kept rows of a level were joined and have one code; -3 is below every code, so the maximum is that one.
+            np.maximum.at(of_level, column, codes)
+            of_rows.append(of_level[column])
+        return np.where(np.logical_and.reduce([row == of_rows[0] for row in of_rows]), of_rows[0], codes)
 
     def _kept(self, rows: Rows, locked: float) -> NDArray[np.bool_]:
         """Return which rows have entities of one bin, of bins for all levels."""
@@ -323,15 +329,3 @@ class Crossed(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         self.inner()
-
-
-def _with_all_that_fit(entities: IntArray, codes: NDArray[Any]) -> NDArray[Any]:
-    """Return the codes with every row that is left out although its entities are in one fold, in that fold."""
-    of_rows = []
-    for column in entities.T:
-        of_level = np.full(int(column.max()) + 1, LEFT_OUT, dtype=codes.dtype)
-        # All kept rows of a level were joined and have one code; -3 is below every code, so the maximum is that one.
-        np.maximum.at(of_level, column, codes)
-        of_rows.append(of_level[column])
-    agreed = np.logical_and.reduce([row == of_rows[0] for row in of_rows])
-    return np.where(agreed, of_rows[0], codes)
