@@ -110,7 +110,6 @@ def _least(
     return min(least, beyond)
 
 
-EVERY = slice(None)
 EMPTY = 1e3  # the class term of a bin without rows: worse than any other, so that empty bins are filled first
 
 
@@ -139,7 +138,7 @@ class Published:
         visited = {bins.tobytes()}
         while True:
             loads = aim.loads(bins)
-            cost = math.fsum(aim.costs_of(aim.excesses(loads), EVERY, EMPTY).tolist())
+            cost = math.fsum(aim.costs_of(aim.excesses(loads), EMPTY).tolist())
             # The walk may pass through packings with an empty bin; they are never the best and do not count as retries.
             if (loads[0] > 0).all():
                 retries = 0 if cost < least else retries + 1
@@ -169,11 +168,11 @@ class Published:
 def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
     """Yield the packings one move away, cheapest first: by how much each move of an entry to a bin changes the cost."""
     sums = aim.excesses(aim.loads(bins))
-    now = aim.costs_of(sums, EVERY, EMPTY)
+    now = aim.costs_of(sums, EMPTY)
     entries = aim.vectors[:, :, None]
-    gained = aim.costs_of(sums[:, None, :] + entries, EVERY, EMPTY) - now
+    gained = aim.costs_of(sums[:, None, :] + entries, EMPTY) - now
     own = np.arange(aim.n_bins) == bins[:, None]
-    without = aim.costs_of(sums[:, None, :] - np.where(own, entries, 0.0), EVERY, EMPTY)
+    without = aim.costs_of(sums[:, None, :] - np.where(own, entries, 0.0), EMPTY)
     # In each row one number is not 0, so the order of adding is of no matter.
     lost = np.add.reduce(np.where(own, without - now, 0.0).T, axis=0)
     costs: FloatArray = gained + lost[:, None]

@@ -200,7 +200,7 @@ class Aim:
         # Over the first axis: whole columns are added one after another, in the same order on every machine.
         return self.pull * (off * off), np.add.reduce(excess * excess, axis=0) / (rows * rows), lacking
 
-    def costs_of(self, sums: FloatArray, bins: Any, empty: float) -> FloatArray:
+    def costs_of(self, sums: FloatArray, empty: float, bins: Any = slice(None)) -> FloatArray:
         """Return the cost of ``bins`` with these sums of ``vectors`` (1 + columns, ...), but for missing columns.
 
         ``empty`` is the class term of a bin without rows.

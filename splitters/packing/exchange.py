@@ -83,21 +83,17 @@ class TwoBins:
         self._pull = aim.pull[[a, b]]
         self._wanted = aim.wanted[[a, b]]
 
-    def best_of_all(self, limit: float) -> tuple[float, IntArray]:
-        """Return the cost of the best of all exchanges, and the entries that change their bin; none above ``limit``."""
+    def of_all(self, limit: float, stream: Stream | None = None) -> tuple[float, IntArray]:
+        """Return the cost of the best of all exchanges, and the entries that change their bin; none above ``limit``.
+
+        With a ``stream`` of any that keeps the limit, each equally likely. Moving nothing is one of them, so there is
+        a choice wherever the packing itself keeps it.
+        """
         numbers, costs = self.within(limit, subset_sums(self.changes), self.entries)
         if numbers.size == 0:
             return math.inf, self.entries[:0]
-        best = int(np.argmin(costs))
-        return float(costs[best]), self.entries[_bits(int(numbers[best]), self.entries.size)]
-
-    def any_within(self, limit: float, stream: Stream) -> IntArray:
-        """Return the entries of one of all exchanges that cost at most ``limit``, each equally likely."""
-        # Moving nothing is one of them, so there is a choice wherever the packing itself keeps the limit.
-        numbers, _ = self.within(limit, subset_sums(self.changes), self.entries)
-        if numbers.size == 0:
-            return self.entries[:0]
-        return self.entries[_bits(int(numbers[stream.below(numbers.size, 1)[0]]), self.entries.size)]
+        i = int(np.argmin(costs) if stream is None else stream.below(numbers.size, 1)[0])
+        return float(costs[i]), self.entries[_bits(int(numbers[i]), self.entries.size)]
 
     def best_of_joined(self, limit: float, stream: Stream, width: float) -> tuple[float, IntArray, float]:
         """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
@@ -236,7 +232,7 @@ class Packing:
         two = self._two(a, b)
         limit = float(self.costs[a] + self.costs[b]) * (1.0 - GAIN)
         if every := two.entries.size <= ALL_AT_ONCE:
-            cost, moved = two.best_of_all(limit)
+            cost, moved = two.of_all(limit)
         else:
             cost, moved, self._width = two.best_of_joined(limit, self._stream, self._width)
         if not cost < limit:
@@ -255,7 +251,7 @@ class Packing:
             for a, b in self._ring():
                 rest = self.cost - float(self.costs[a] + self.costs[b])
                 two = self._two(a, b, at_most=ALL_AT_ONCE)
-                self._move(two.any_within(limit - rest, self._stream), a, b)
+                self._move(two.of_all(limit - rest, self._stream)[1], a, b)
 
     def _two(self, a: int, b: int, at_most: int | None = None) -> TwoBins:
         bins = self.bins[self._movable]

@@ -127,7 +127,7 @@ class Population:
 
     def _costs(self, sums: FloatArray, bins: IntArray) -> FloatArray:
         """Return the cost of bins with these sums of vectors (1 + columns, ...)."""
-        costs = self.aim.costs_of(sums, bins, empty=np.inf)
+        costs = self.aim.costs_of(sums, np.inf, bins)
         # Back from excesses to rows: excess = (rows - rate x size) x root.
         for column in self.scarce:
             costs += MISSING * (sums[1 + column] / self.aim.roots[column] + self.aim.rates[column] * sums[0] < 0.5)

@@ -307,7 +307,7 @@ class Crossed(LabelSplitter):
         of_rows = []  # the fold of each row's entities, column by column: a row left out whose own agree fits there
         for column in rows.together():
             of_level = np.full(int(column.max()) + 1, LEFT_OUT, dtype=codes.dtype)
-            # All kept rows of a level were joined and have one code; -3 is below every code, so the maximum is that one.
+            # All kept rows of a level were joined and have one code; -3 is below every code, so the maximum is that.
             np.maximum.at(of_level, column, codes)
             of_rows.append(of_level[column])
         return np.where(np.logical_and.reduce([row == of_rows[0] for row in of_rows]), of_rows[0], codes)

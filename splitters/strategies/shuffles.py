@@ -309,8 +309,16 @@ def _tempered(table: Table, beta: float, stream: Stream) -> NDArray[np.bool_]:
     chosen = [int(stream.below(table.sizes.size, 1)[0])]
     left = np.delete(np.arange(table.sizes.size), chosen[0])
     inside = counts[chosen[0]].copy()
+    totals = counts.sum(axis=0)
     while inside.sum() < wanted and left.size > 1:
-        delta = _other_side(table, inside, left)
+        # How far each group that is left lies on the other side of the wanted prevalence: the distance between the train
+        # set's prevalences and the group's, in the direction in which the train set is off (of absolute sum 1). With two
+        # classes that is sgn(I_train - I) x (I_train - I_group).
+        now, delta = inside / inside.sum(), np.zeros(left.size)
+        lean = now - totals / totals.sum()
+        scale = np.cumsum(np.abs(lean))[-1]
+        for c, direction in enumerate((lean / scale).tolist() if scale > 0 else ()):
+            delta += direction * (now[c] - counts[left, c] / table.sizes[left])
         # The greatest exponent becomes 0, so at any beta some weight is above 0.
         place = weighted_choice(exp_weights(beta * (delta - delta.max())), int(stream.raw(1)[0]))
         chosen.append(int(left[place]))
@@ -322,20 +330,3 @@ def _tempered(table: Table, beta: float, stream: Stream) -> NDArray[np.bool_]:
     trained = np.zeros(table.sizes.size, dtype=np.bool_)
     trained[chosen] = True
     return trained
-
-
-def _other_side(table: Table, inside: IntArray, left: IntArray) -> NDArray[np.float64]:
-    """Return delta of each group that is left: how far it lies on the other side of the wanted prevalence.
-
-    The distance between the train set's prevalences and the group's, in the direction in which the train set is off
-    (of absolute sum 1): with two classes, sgn(I_train - I) x (I_train - I_group).
-    """
-    totals = table.counts.sum(axis=0)
-    now = inside / inside.sum()
-    lean = now - totals / totals.sum()
-    scale = np.cumsum(np.abs(lean))[-1]
-    delta = np.zeros(left.size)
-    if scale > 0:
-        for c, direction in enumerate((lean / scale).tolist()):
-            delta += direction * (now[c] - table.counts[left, c] / table.sizes[left])
-    return delta
