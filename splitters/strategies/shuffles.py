@@ -311,9 +311,9 @@ def _tempered(table: Table, beta: float, stream: Stream) -> NDArray[np.bool_]:
     inside = counts[chosen[0]].copy()
     totals = counts.sum(axis=0)
     while inside.sum() < wanted and left.size > 1:
-        # How far each group that is left lies on the other side of the wanted prevalence: the distance between the train
-        # set's prevalences and the group's, in the direction in which the train set is off (of absolute sum 1). With two
-        # classes that is sgn(I_train - I) x (I_train - I_group).
+        # How far each group that is left lies on the other side of the wanted prevalence: the distance between the
+        # train set's prevalences and the group's, in the direction in which the train set is off (of absolute sum 1).
+        # With two classes that is sgn(I_train - I) x (I_train - I_group).
         now, delta = inside / inside.sum(), np.zeros(left.size)
         lean = now - totals / totals.sum()
         scale = np.cumsum(np.abs(lean))[-1]
