@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport
-from evenfold.splitters.packing.exact import CLOSE, MOST_ENTRIES, best_packing, covering_bound
+from evenfold.splitters.packing.exact import CLOSE, MOST_ENTRIES, best_packing, covering_bound, kinds_of_bins
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, best_of_starts
 
 # Fold sizes that a bound looks at, around the wanted one: all of them, and those that are mostly enough.
@@ -45,7 +45,7 @@ def lower_bound(aim: Aim, incumbent: float, stream: Stream) -> float:
         return incumbent
     largest = np.argsort(-aim.sizes, kind="stable")[:3].tolist()
     # Of a large entry: the least cost of a packing in which some bin holds it, were all the others divisible.
-    holding = (min(_held_by(aim, entry, f) for _, f in _of_each_share(aim)) for entry in largest)
+    holding = (min(_held_by(aim, entry, alike[0]) for alike in kinds_of_bins(aim)) for entry in largest)
     simple = max(_rounding_bound(aim), *holding)
     if aim.sizes.size > MOST_ENTRIES or simple >= incumbent:
         return simple
@@ -64,15 +64,11 @@ def _rounding_bound(aim: Aim) -> float:
             off += apart * apart
         return off / (rows * rows)
 
-    shares = aim.wanted.tolist()
-    costs = {wanted: _least(excess, wanted, 1, wanted, float(aim.pull[f])) for wanted, f in _of_each_share(aim)}
-    return math.fsum(costs[wanted] for wanted in shares)
-
-
-def _of_each_share(aim: Aim) -> list[tuple[float, int]]:
-    """Return each share that a bin is wanted to have, and one bin of it: equal shares have equal pulls."""
-    wanted, first = np.unique(aim.wanted, return_index=True)
-    return list(zip(wanted.tolist(), first.tolist(), strict=True))
+    costs: list[float] = []
+    for alike in kinds_of_bins(aim):  # equal shares have equal pulls
+        wanted = float(aim.wanted[alike[0]])
+        costs += [_least(excess, wanted, 1, wanted, float(aim.pull[alike[0]]))] * len(alike)
+    return math.fsum(costs)
 
 
 def _held_by(aim: Aim, entry: int, f: int) -> float:
