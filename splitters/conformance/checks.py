@@ -203,8 +203,8 @@ def _names(splitter: Splitter, data: Data) -> bool:
 
 @check("refuses missing values with a SplitError")
 def _missing(splitter: Splitter, data: Data) -> bool:
-    for name in [name for name, values in data.given.items() if name != "X" and values is not None]:
-        holed = np.asarray(data.given[name]).astype(object)
+    for name, values in data.columns().items():
+        holed = np.asarray(values).astype(object)
         holed[1] = None
         try:
             data.having(**{name: holed}).split(splitter)

@@ -54,6 +54,10 @@ class Data:
         X = np.zeros((self.n, 1)) if self.X is None else self.X
         return {"X": X, "y": self.y, "groups": self.groups, **self.roles}
 
+    def columns(self) -> dict[str, Any]:
+        """Return what there is of y, groups and the roles, by name."""
+        return {name: values for name, values in self.given.items() if name != "X" and values is not None}
+
     def split(self, splitter: Splitter) -> list[Pair]:
         """Return all pairs of ``splitter`` on these rows, split anew."""
         return list(splitter.split(**self.given))
