@@ -1,4 +1,4 @@
-"""What a split ignores: times, the order of work, a map, and the populations that its folds come from."""
+"""Times, orders of work, maps and populations that a split ignores."""
 
 from __future__ import annotations
 
