@@ -137,8 +137,9 @@ def adopt(
     """
     from .flow import split  # made of what stands in this module
 
-    rows, spec = given_folds(data, folds, params, seed, key=key, target=target, group=group, time=time)
-    return split(rows, {"name": name, "missing_group": missing_group, **spec}, engine=engine)
+    roles = {"key": key, "target": target, "group": group, "time": time}
+    rows, spec = given_folds(data, folds, params, seed, roles, name=name, missing_group=missing_group)
+    return split(rows, spec, engine=engine)
 
 
 def load_split(reference: Any) -> Manifest:

@@ -1,16 +1,23 @@
 from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .balance import measure as measure
+from .engines.verbs import decide as decide, name_of as name_of, planned as planned, specification as specification
 from .exchange.adopt import adopt as adopt
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
-from .exchange.export import Exported as Exported, as_cv as as_cv, export as export, join_rows as join_rows
+from .exchange.export import (
+    Exported as Exported,
+    as_cv as as_cv,
+    export as export,
+    join_rows as join_rows,
+    json_schemas as json_schemas,
+)
 from .exchange.partition import Partitions as Partitions, partition as partition, write_join as write_join
-from .exchange.schemas import json_schemas as json_schemas
 from .exchange.warehouse import warehouse_sql as warehouse_sql
+from .fields import explain as explain
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend
-from .growth.snapshots import Snapshot as Snapshot
+from .growth.newcomers import Snapshot as Snapshot
 from .identity import (
     canonical_json as canonical_json,
     digest_json as digest_json,
@@ -25,7 +32,6 @@ from .store.header import Header as Header, prove_files as prove_files, read_hea
 from .store.stored import StoredManifest as StoredManifest, read_manifest as read_manifest
 from .store.verify import Damage as Damage, Verification as Verification, verify as verify
 from .store.write import describe as describe, write_manifest as write_manifest
-from .strict import explain as explain
 from .tables.canonical import (
     canonical_table as canonical_table,
     column_types as column_types,
@@ -39,9 +45,4 @@ from .tables.read import (
     read_table as read_table,
     write_whole as write_whole,
 )
-from .tables.source import (
-    NoRoomError as NoRoomError,
-    fits_in_memory as fits_in_memory,
-    require_room as require_room,
-)
-from .verbs import decide as decide, name_of as name_of, planned as planned, specification as specification
+from .tables.source import NoRoomError as NoRoomError, fits_in_memory as fits_in_memory, require_room as require_room

@@ -1,27 +1,96 @@
-"""Values of a specification that are no names: limits, lengths of time, the locked part, pseudonyms for keys."""
+"""The base of a specification and of records, what to say of one that does not fit, and values that are no names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin
 
-import numpy as np
-from evenfold.manifests.strict import Strict
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainValidator,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from evenfold.splitters.errors import meant
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, with_config
+from pydantic.functional_validators import BeforeValidator, PlainValidator, field_validator, model_validator
+from typing_extensions import TypedDict
+
+
+class Strict(BaseModel):
+    """Frozen, and without fields that it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def elsewhere(cls, name: str, value: Any) -> str | None:
+        """Return where a field that this model does not know belongs; None where nobody knows."""
+        return None
+
+
+MOST_TOLD = 5  # of what does not fit
+
+
+def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
+    """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
+    from evenfold.splitters.numbers import is_whole  # with numpy, which whoever shows a header does without
+
+    unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
+    if unknown:
+        *steps, name = map(str, unknown[0]["loc"])
+        for step in steps:
+            kind = model.model_fields[step].annotation
+            model = next(arg for arg in (kind, *get_args(kind)) if isinstance(arg, type) and issubclass(arg, BaseModel))
+        where = f"{what}'s {'.'.join(steps)}" if steps else what
+        hint = model.elsewhere(name, unknown[0]["input"]) if issubclass(model, Strict) else None
+        hint = hint or meant(name, model.model_fields, most=1, cutoff=0.6, show=repr)
+        return f"there is no field {name!r} in {where}; {hint or 'it has ' + ', '.join(model.model_fields) + '.'}"
+    best: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
+    for each in error.errors():
+        place = fields = each["loc"]
+        # A request's parameter may be of several types, which pydantic names: of these the one that came furthest.
+        kind = model.model_fields[fields[0]].annotation if fields and fields[0] in model.model_fields else None
+        if get_origin(kind) in (Union, UnionType) and len({*get_args(kind)} - {NoneType}) > 1:
+            place, fields = fields[:1], fields[:1] + fields[2:]
+        if place not in best or len(fields) > len(best[place][0]):
+            such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
+            reason = each["msg"].removeprefix("Value error, ") + such
+            best[place] = fields, reason[:1].lower() + reason[1:]
+    sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in best.values()]
+    more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
+    return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
+
+
+# Of a typed dictionary in JSON: what is written has no field beyond; a reader passes over those that joined later.
+WRITTEN = ConfigDict(strict=True, json_schema_extra={"additionalProperties": False})
+
+
+@with_config(ConfigDict(json_schema_extra={"additionalProperties": False, "required": ["name", "version", "portable"]}))
+class Algorithm(TypedDict):
+    """The strategy that decided: the same name and version decide the same folds."""
+
+    name: str
+    version: int | str
+    locking: NotRequired[Annotated[int, Field(description="Version of what locked whole groups before the strategy.")]]
+    classes: NotRequired[Annotated[int, Field(description="Version of what took whole floats for classes.")]]
+    growing: NotRequired[Annotated[int, Field(description="Version of what placed the rows that joined later.")]]
+    portable: NotRequired[
+        Annotated[bool, Field(description="Whether every machine and every library version decides the same.")]
+    ]  # in a header
+
+
+# The forms that folds leave in, by the words of --to.
+Format = Literal[
+    "sklearn", "h2o", "spark", "nnunet", "csv", "groups", "autogluon", "torch", "vertex", "databricks", "bigquery",
+    "croissant", "sql",
+]  # fmt: skip
+Dialect = Literal["duckdb", "spark", "bigquery", "snowflake", "postgres"]
+
+
+def _is_truth(value: Any) -> bool:
+    """Return whether a value is True or False, of NumPy's as well, which whoever shows a header does without."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
 
 
 def _number(value: Any) -> Any:
-    if isinstance(value, (bool, np.bool_, str)):
+    if _is_truth(value) or isinstance(value, str):
         raise ValueError(f"{value!r} is not a whole number; write one, such as 5")
     return value
 
@@ -30,7 +99,7 @@ def _limit(value: Any) -> Any:
     if value is False or value == "off":
         return "off"  # as YAML reads off
     try:
-        return float("" if isinstance(value, (bool, np.bool_)) else value)
+        return float("" if _is_truth(value) else value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{value!r:.100} is no limit; write a number, such as 0.1, or off") from None
 
@@ -70,9 +139,6 @@ class LockedPart(Strict):
     def _fraction_alone(cls, value: object) -> object:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return {"fraction": value}
-        # What manifests of before 0.1 hold where nothing but the score was to be told.
-        if isinstance(value, dict) and value.get("policy") == "refuse":
-            return {name: each for name, each in value.items() if name not in ("policy", "step")}
         return value
 
     @field_validator("fraction")
@@ -106,15 +172,10 @@ class KeyEncoding(Strict):
     def _method_alone(cls, value: object) -> object:
         return {"method": value} if isinstance(value, str) else value
 
-    @property
-    def variable(self) -> str:
-        """The variable that is read; the default one for a manifest of before that names another kind."""
-        return self.secret if FOR_KEYS.fullmatch(self.secret) else SECRET
-
     @field_validator("secret")
     @classmethod
-    def _is_for_keys(cls, value: str, info: ValidationInfo) -> str:
-        if not FOR_KEYS.fullmatch(value) and not info.context:
+    def _is_for_keys(cls, value: str) -> str:
+        if not FOR_KEYS.fullmatch(value):
             raise ValueError(f"{value!r} may hold a secret of something else; write {SECRET} or {SECRET}_<NAME>")
         return value
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict, get_origin, get_type_hints
 
-from evenfold.manifests.strict import Strict
+from evenfold.manifests.fields import Strict
 from evenfold.splitters.errors import Displayed
 from evenfold.splitters.packing.cost import PackReport
 

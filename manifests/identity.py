@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from evenfold.manifests.tables.canonical import STRETCH, TYPE_NAMES, column_type
 from evenfold.splitters.numbers import canonical_json as canonical_json, digest_json as digest_json
 from numpy.typing import NDArray
 
-from .strict import Algorithm
+from .fields import Algorithm
 
 
 def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
@@ -44,7 +44,14 @@ def canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
         yield np.ascontiguousarray(array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64()))
 
 
-def digests_of(table: pa.Table) -> dict[str, Any]:
+class Digests(TypedDict):
+    """The number of rows of a table, and the type and digest of each column."""
+
+    rows: int
+    columns: dict[str, list[str]]
+
+
+def digests_of(table: pa.Table) -> Digests:
     """Return how many rows a canonical table has, and the type and digest of each column: what names its content."""
     types = column_types(table)
     columns = {name: [types[name], digest_column(table.column(name)).hex()] for name in sorted(table.column_names)}
@@ -60,7 +67,7 @@ def fingerprint(table: pa.Table) -> str:
     return digest_json(digests_of(table))
 
 
-def content_of(digests: dict[str, Any], waiting: pa.Table | None) -> str:
+def content_of(digests: Digests, waiting: pa.Table | None) -> str:
     """Return the fingerprint of a table, and where rows wait beside it, of the two together."""
     content = digest_json(digests)
     return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
@@ -107,13 +114,11 @@ def split_id(kind: str, keys: str, codes: str, members: list[str] | None = None)
 
 def digest_table(table: pa.Table) -> str:
     """Return the SHA-256 of a table's values, column after column, whatever file held them."""
-    return digest_json([[name, _digest_any(table.column(name))] for name in table.column_names])
-
-
-def _digest_any(column: pa.ChunkedArray) -> str:
-    array = whole(column)
-    if pa.types.is_integer(array.type):
-        array = array.cast(pa.int64())
-    if pa.types.is_binary(array.type) or pa.types.is_fixed_size_binary(array.type):
-        return hashlib.sha256(b"".join(array.to_pylist())).hexdigest()
-    return digest_column(array).hex()
+    digests = []
+    for name, column in zip(table.column_names, map(whole, table.columns), strict=True):
+        if pa.types.is_binary(column.type) or pa.types.is_fixed_size_binary(column.type):
+            digests.append([name, hashlib.sha256(b"".join(column.to_pylist())).hexdigest()])
+        else:
+            plain = column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
+            digests.append([name, digest_column(plain).hex()])
+    return digest_json(digests)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import canonical_table, numbered, require_complete, require_years, to_numpy
-from evenfold.manifests.tables.keys import Lookup, pseudonyms
-from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table
-from evenfold.manifests.tables.source import held_or_source
 from evenfold.splitters import Pair
 from evenfold.splitters.numbers import components_of, stable_order
 from numpy.typing import NDArray
@@ -23,6 +20,9 @@ from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .spec import Columns
 from .state import is_numeric_target
+from .tables.canonical import canonical_table, encoded, numbered, require_complete, require_years, to_numpy
+from .tables.keys import Lookup, pseudonyms
+from .tables.read import apart_of, column_names, read_table
 
 ROLES = ("train", "test")
 Counts = NDArray[np.int64]
@@ -42,6 +42,7 @@ class Joined:
     columns: Columns
     lookup: Lookup
     table: pa.Table
+    _canonical: dict[str, pa.ChunkedArray] = field(init=False, default_factory=dict)
 
     @classmethod
     def of(cls, manifest: Manifest, data: Any, **roles: str | None) -> Joined:
@@ -50,8 +51,9 @@ class Joined:
         if isinstance(data, Joined) and data.manifest is manifest:
             return replace(data, columns=data.columns.model_copy(update=wanted)) if wanted else data
         columns = manifest.spec.columns.model_copy(update=wanted)
-        data = held_or_source(data)
-        source = data if has_columns_apart(data) else read_table(data, types=manifest.spec.types)
+        apart = apart_of(data)
+        source = data if isinstance(data, (str, Path)) else apart  # Parquet is read faster whole than as a source
+        source = read_table(data, types=manifest.spec.types) if apart is None else source
         present = set(column_names(source))
         # A key that is absent is an error here; any other column where somebody asks for it.
         names = [name for name in columns.roles() if name in present or name in columns.key]
@@ -130,23 +132,16 @@ class Joined:
             self._canonical[name] = column
         return self._canonical[name]
 
-    @cached_property
-    def _canonical(self) -> dict[str, pa.ChunkedArray]:
-        return {}
-
     def encoded(self, name: str) -> tuple[NDArray[np.int64], list[Any]]:
         """Return a code for each row's value of a column (-1 where it is missing) and the values."""
         require_years(self.column(name), name)
-        encoded = self.column(name).chunk(0).dictionary_encode()  # a canonical column is one chunk
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return codes, encoded.dictionary.to_pylist()
+        codes, values = encoded(self.column(name))
+        return codes, values.to_pylist()
 
     def together(self) -> NDArray[np.int64] | None:
         """Return a code for each row, equal for rows that belong together: its group, or what its entities join.
 
-        A row without a group has a code of its own.
-
-        Rows in no split join nothing, as a quarantined row that has a patient of one fold and a device of another.
+        A row without a group has a code of its own; rows in no split, as a quarantined one of two folds, join nothing.
         """
         names = self.columns.grouped
         if len(names) < 2:
@@ -182,13 +177,8 @@ class Joined:
         )
         return [f"the {role} side of split {i}" for i, role, rows in sides if not rows.size]
 
-    def class_tables(self, name: str) -> tuple[Counts, Counts]:
-        """Return the rows of each class of a column that each split trains on and tests (splits by classes)."""
-        codes, levels = self.encoded(name)
-        return self.tables_of(codes, len(levels))
-
     def tables_of(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
-        """Return the rows of each class that each split trains on and tests, of a code of each row."""
+        """Return the rows of each class that each split trains on and tests (splits by classes), of each row's code."""
         sides = [[_class_counts(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
         return np.array([train for train, _ in sides]), np.array([test for _, test in sides])
 
@@ -198,8 +188,8 @@ class Joined:
         for place, (train, test) in self.sides():
             here = np.zeros(test.size, dtype=np.bool_)
             for units in of:
-                trained, tested = (_marked(units, side) for side in (train, test))
-                both = np.append(trained & tested, False)  # the last for units of -1
+                trained, tested = (_class_counts(units[side], units.max(initial=-1) + 1) for side in (train, test))
+                both = np.append((trained > 0) & (tested > 0), False)  # the last for units of -1
                 here |= both[units[test]]
                 rows[train[both[units[train]]]] = True
             rows[test[here]] = True
@@ -207,15 +197,9 @@ class Joined:
                 places[place] = int(np.count_nonzero(here))
         return rows, places
 
-    def units(self, name: str) -> NDArray[np.int64] | None:
-        """Return the group of each row of the data, its own of one without; None where single rows are not at hand."""
+    def units(self, name: str) -> NDArray[np.int64]:
+        """Return the group of each row of the data, its own of one without."""
         return numbered(self.column(name))[0].astype(np.int64)
-
-    def crossing_groups(self, name: str) -> tuple[Counts, int, dict[str, int]]:
-        """Return the groups that cross, how many rows they have that do, and how many of these are where."""
-        groups = self.encoded(name)[0]
-        rows, places = self.crossing(groups)
-        return np.unique(groups[rows]), int(np.count_nonzero(rows)), places
 
     def sides(self) -> Iterator[tuple[str, Pair]]:
         """Yield what is called by a name and has two sides: each split looked at, and the locked rows."""
@@ -258,17 +242,8 @@ class JoinedLabels(Joined):
             empty += [f"fold {code}{of}" for code in self.labels.tested if not counts[code]]
         return empty
 
-    @property
-    def n_learnt(self) -> int:
-        """The number of rows that a model of all rows learns from."""
-        return int(self.labels.unlocked.size)
-
-    def fold_table(self, repeat: int, name: str | None = None) -> Counts:
-        """Return the rows of each code from -2 up and each class of a column; rows alone without one."""
-        codes, levels = (np.zeros(self.n, dtype=np.int64), [None]) if name is None else self.encoded(name)
-        return self._fold_table(repeat, codes, len(levels))
-
-    def _fold_table(self, repeat: int, codes: NDArray[np.int64], n_classes: int) -> Counts:
+    def fold_table(self, repeat: int, codes: NDArray[np.int64], n_classes: int) -> Counts:
+        """Return the rows of each code from -2 up and each class, of the class of each row."""
         column = self.codes[:, repeat]
         use = (column >= LOCKED) & (codes >= 0)
         fold = column[use].astype(np.int64) - LOCKED
@@ -279,7 +254,7 @@ class JoinedLabels(Joined):
         """Return the rows of each class that each split trains on and tests, from one count a repeat."""
         trains, tests = [], []
         for repeat in range(self.labels.n_repeats):
-            table = self._fold_table(repeat, codes, n_classes)
+            table = self.fold_table(repeat, codes, n_classes)
             test = table[[code - LOCKED for code in self.labels.tested]]
             train = table[NEVER_TESTED - LOCKED :].sum(axis=0) - test
             rest = table[NEVER_TESTED - LOCKED] if self.labels.parts else train
@@ -321,13 +296,6 @@ class JoinedLabels(Joined):
             rows[placed[least[unit] < most[unit]]] = True
         places, counts = np.unique(self.codes[rows, 0], return_counts=True)
         return rows, {self.labels.code_name(int(c)): int(n) for c, n in zip(places, counts, strict=True)}
-
-
-def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.bool_]:
-    marks = np.zeros(units.max(initial=-1) + 1, dtype=np.bool_)
-    of = units[side]
-    marks[of[of >= 0]] = True
-    return marks
 
 
 def _class_counts(codes: NDArray[np.int64], n_classes: int) -> Counts:

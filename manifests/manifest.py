@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
@@ -20,11 +19,11 @@ from evenfold.splitters.kernels import CALIBRATION
 from evenfold.splitters.strategies.holdout import set_apart
 from numpy.typing import NDArray
 
+from .fields import Algorithm
 from .identity import digest_codes, digest_json, digest_keys, split_id
 from .membership import EXCLUDED, Kind, Labels, Membership, require_fold
 from .spec import SplitSpec
 from .state import State
-from .strict import Algorithm
 
 
 def _held(positions: NDArray[np.int64], ranks: NDArray[Any]) -> NDArray[np.int64]:
@@ -102,15 +101,7 @@ class ManifestCV:
         return self.manifest.n_splits
 
 
-class Status(IntEnum):
-    """The state of a row: in use or not; its fold never changes."""
-
-    ACTIVE = 0
-    DELETED = 1
-    QUARANTINED = 2
-
-
-ACTIVE, DELETED, QUARANTINED = Status
+ACTIVE, DELETED, QUARANTINED = range(3)  # the status of a row: in use or not; its fold never changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,9 +288,9 @@ class Manifest(Displayed):
     def lookup(self, frame: Any) -> Lookup:
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
         table = read_table(frame, self.spec.columns.key or None, self.spec.types)
-        theirs = None if self.keys is None else key_table(table, self.spec, self.types)
+        theirs = table if self.keys is None else key_table(table, self.spec, self.types)
         deleted = np.flatnonzero(self.status == DELETED)
-        return Lookup.of(self.keys, theirs, deleted, self.n, table.num_rows, self.waiting)
+        return Lookup.of(self.keys, theirs, deleted, self.n, self.waiting)
 
     def as_cv(self, frame: Any, rows: WhichRows = "all", *, calibration: bool = False) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
@@ -309,8 +300,8 @@ class Manifest(Displayed):
         in another order, is refused. ``rows``: see ``positions``. With ``calibration`` a model trains on the rows that
         the specification's share leaves, and ``calibration(i)`` has the others, drawn as a holdout: see ``set_apart``.
         """
-        index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
-        unique_index = index if getattr(index, "is_unique", False) else None
+        index: Any = getattr(frame, "index", None)
+        unique_index = index if hasattr(index, "get_indexer") and index.is_unique else None  # a pandas one
         lookup = self.lookup(frame)
         above("hear", self)
         positions = lookup.exact_rows(rows)

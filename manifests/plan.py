@@ -23,35 +23,23 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
     verb,
 )
-from evenfold.manifests.tables.keys import encoded_first, key_values
-from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
-from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table, require_one_type
-from evenfold.splitters import (
-    Crossed,
-    DrawSplitter,
-    HashSplit,
-    LabelSplitter,
-    Needs,
-    Repeated,
-    Rows,
-    SplitError,
-    Stream,
-)
+from evenfold.manifests.tables.keys import encoded_first, key_values, label_ends, matured, waiting_keys
+from evenfold.manifests.tables.read import SEVERAL_TYPES, apart_of, column_names, read_table
+from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Repeated, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.kernels import HOLDOUT
+from evenfold.splitters.kernels import HOLDOUT, Stream
 from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray
 
-from .grouped import GroupTable
+from .fields import Algorithm
 from .identity import content_of, digests_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
-from .state import State, first_entity_table, first_group_table, first_state, is_numeric_target, to_balance
-from .strict import Algorithm
+from .state import GroupTable, State, first_entity_table, first_group_table, first_state, is_numeric_target, to_balance
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 
@@ -95,9 +83,7 @@ class Plan:
     def __init__(self, spec: Any, data: Any) -> None:
         self.spec = read_spec(spec)
         table, waiting = self._canonical_rows(data)
-        for name in table.column_names:
-            if name not in self.spec.columns.key:
-                self.spec.require_complete(table.column(name), name)
+        self.spec.require_complete(table)
         self.types = column_types(table)
         if self.spec.key_encoding:
             self.spec, table, self.types = encoded_first(table, self.spec)
@@ -113,7 +99,14 @@ class Plan:
             self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
         self.digests = digests_of(self.table)
         self.fingerprint = content_of(self.digests, self.waiting)
-        self.algorithm = self._algorithm()
+        self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
+        if code := strategy_code(self.spec.strategy, self.spec.params):
+            self.algorithm["version"] = f"{self.splitter.version}{code}"
+        if self.spec.holdout or self.spec.calibration:
+            self.algorithm["locking"] = LOCKING_VERSION
+        shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
+        if len(shared) == 1 and self.types[shared[0]] == "float" and not is_numeric_target(self.table[shared[0]]):
+            self.algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
 
     def _canonical_rows(self, data: Any) -> tuple[pa.Table, pa.Table | None]:
@@ -139,20 +132,11 @@ class Plan:
         table = read_table(data, used or _one_column(data), types) if table is None else table
         if not used:  # of a plain k-fold without a key the number of rows alone has to be known
             return pa.table({"row": np.arange(table.num_rows)}), None
-        require_one_type(table.select(used), types)
+        for field in table.select(used).schema:
+            if field.name not in types and SEVERAL_TYPES in (field.metadata or {}):
+                raise SplitError(field.metadata[SEVERAL_TYPES].decode())
         table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)
         return canonical_of(table, used), waiting
-
-    def _algorithm(self) -> Algorithm:
-        algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
-        if code := strategy_code(self.spec.strategy, self.spec.params):
-            algorithm["version"] = f"{self.splitter.version}{code}"
-        if self.spec.holdout or self.spec.calibration:
-            algorithm["locking"] = LOCKING_VERSION
-        shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
-        if len(shared) == 1 and self.types[shared[0]] == "float" and not is_numeric_target(self.table[shared[0]]):
-            algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
-        return algorithm
 
     @property
     def n(self) -> int:
@@ -181,7 +165,15 @@ class Plan:
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         keys = self.table.select(self.key) if self.key else None
-        membership, groups, state = self._by_groups() if self.packs_groups else self._by_rows(keys)
+        if self.packs_groups:
+            assert isinstance(self.splitter, LabelSplitter)
+            table, parted, rest = self._groups_to_pack()
+            codes = _among_all(self.splitter.decide(rest), parted, len(table.values))
+            membership: Membership = Labels.of(codes[table.groups], self.splitter)
+            groups: pa.Table | None = table.group_table(codes.reshape(codes.shape[0], -1))
+            state = table.state(self.splitter, membership, self.spec.locked_share)
+        else:
+            membership, groups, state = self._by_rows(keys)
         return Manifest(
             spec=self.spec,
             types=self.types,
@@ -210,36 +202,21 @@ class Plan:
         pairs = isinstance(membership, Pairs)
         return membership, groups, None if pairs else first_state(splitter, rows, membership, self.spec.locked_share)
 
-    def _by_groups(self) -> tuple[Labels, pa.Table, State | None]:
-        table, tables, parted, rest = self._groups_to_pack()
-        splitter = self.splitter
-        assert isinstance(splitter, LabelSplitter)
-        codes = _among_all(splitter.decide(rest), parted, len(table.values))
-        labels = Labels.of(codes[table.groups], splitter)
-        of_groups = codes.reshape(codes.shape[0], -1)
-        return (
-            labels,
-            table.group_table(of_groups, tables),
-            table.state(splitter, labels, of_groups, self.spec.locked_share),
-        )
-
-    def _groups_to_pack(self) -> tuple[GroupTable, list[NDArray[Any]], Parted | None, GroupRows]:
-        """Return the groups, their tables, which are locked and left (None where none is locked), and what is left."""
+    def _groups_to_pack(self) -> tuple[GroupTable, Parted | None, GroupRows]:
+        """Return the groups, which are locked and left (None where none is locked), and what is left."""
         columns = self.spec.columns
         with _by_its_name(columns):
             table = GroupTable.of(self.table, columns, self.splitter.needs)
-            tables = table.tables()
-            rows = table.rows(tables)
+            rows = table.rows()
             self.splitter.check(rows)
             if self.spec.holdout is None:
-                return table, tables, None, rows
+                return table, None, rows
             mask, locked = np.ones(rows.n_groups, dtype=np.bool_), self._locked_among(rows)
             mask[locked] = False
             y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
-            left = table.kept(mask, y)
-            rest = left.rows(left.tables())
+            rest = table.kept(mask, y).rows()
             self.splitter.check(rest)
-        return table, tables, (locked, np.flatnonzero(mask)), rest
+        return table, (locked, np.flatnonzero(mask)), rest
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
@@ -353,7 +330,8 @@ def _among_all(codes: NDArray[Any], parted: Parted | None, n: int) -> NDArray[An
 
 def _one_column(data: Any) -> list[str] | None:
     """Return a column whose rows are counted where none is asked for; None where it is read with the others."""
-    return column_names(data)[:1] if has_columns_apart(data) else None
+    apart = apart_of(data)
+    return None if apart is None else apart.schema.names[:1]
 
 
 def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:

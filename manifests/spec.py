@@ -17,8 +17,7 @@ from evenfold.splitters.deployed import read_document, reason_of, require_bounde
 from evenfold.splitters.numbers import plain_numbers
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from .fields import GateLimits, Holdout, Length, Pseudonyms, Whole, also
-from .strict import Strict, explain
+from .fields import GateLimits, Holdout, Length, Pseudonyms, Strict, Whole, also, explain
 
 ROW_KEY = "row_key"  # the pseudonym in place of a key
 
@@ -271,9 +270,12 @@ class SplitSpec(Strict):
         strategy = strategy_made(strategy_named(str(self.strategy)), self.params, random_state=self.seed)
         return Crossed(strategy, random_state=self.seed) if self.group_mode == "cross" else strategy
 
-    def require_complete(self, column: pa.ChunkedArray, name: str) -> None:
-        """Raise SplitError where a canonical column that plays a part misses values, or has such as cannot be used."""
-        require_complete(column, name, self.columns.target, self.columns.grouped, alone=self.missing_group == "alone")
+    def require_complete(self, table: pa.Table) -> None:
+        """Raise SplitError where a canonical column but the key misses values, or has such as cannot be used."""
+        target, groups, alone = self.columns.target, self.columns.grouped, self.missing_group == "alone"
+        for name in table.column_names:
+            if name not in self.columns.key:
+                require_complete(table.column(name), name, target, groups, alone=alone)
 
     def pseudonyms(self) -> list[str]:
         """Return the columns beside the key of which no manifest, log or page holds a value as it was."""
@@ -307,8 +309,8 @@ class SplitSpec(Strict):
         return decided | self.model_dump(include=rules, exclude_defaults=True)
 
 
-def read_spec(source: Any, stored: bool = False) -> SplitSpec:
-    """Return the specification in a YAML or JSON file, a mapping, or a specification itself; ``stored``: a manifest's.
+def read_spec(source: Any) -> SplitSpec:
+    """Return the specification in a YAML or JSON file, a mapping, or a specification itself.
 
     Raises SplitError that names each field which does not fit.
     """
@@ -333,7 +335,7 @@ def read_spec(source: Any, stored: bool = False) -> SplitSpec:
         kind = type(source).__name__
         raise SplitError(f"a {kind} is no specification; name columns, target='y', or pass a mapping or a file.")
     try:
-        return SplitSpec.model_validate(source, context=stored)
+        return SplitSpec.model_validate(source)
     except ValidationError as error:
         raise SplitError(explain(error, "the specification", SplitSpec)) from None
 

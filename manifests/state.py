@@ -1,23 +1,30 @@
-"""The memory of a manifest: enough of its classes that new rows can be shared out without the old ones at hand."""
+"""The memory of a manifest, by which new rows are shared out without the old ones; and the table of groups and classes.
+
+Whole groups are decided on that table alone, a few bytes a row beside it, because it scales past the rows that a
+strategy can hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
-from evenfold.splitters import Predefined, Rows, Splitter
+from evenfold.splitters import LabelSplitter, Needs, Predefined, Rows, Splitter
 from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
-from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of
+from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of, require_table, side_by_side
+from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.parts import shares_of_parts
 from numpy.typing import NDArray
 
 from .membership import EXCLUDED, UNKNOWN, Membership, fold_column
 from .spec import Columns
+from .store.header import Remembered
 
 MOST_CELLS = 1_000
 MOST_EDGES = 100
@@ -82,18 +89,18 @@ class State:
     counts: list[list[list[int]]] | None = None
 
     @classmethod
-    def of(cls, values: dict[str, Any] | None) -> State | None:
+    def of(cls, values: Remembered | None) -> State | None:
         """Return the state that a header holds."""
         if values is None:
             return None
         shares = {int(code): float(share) for code, share in values["shares"]} if "shares" in values else None
         return cls(shares, values.get("edges"), values.get("classes"), values.get("counts"))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Remembered:
         """Return what a header holds; what is None is left out."""
         shares = None if self.shares is None else [[code, share] for code, share in self.shares.items()]
         values = {"shares": shares, "edges": self.edges, "classes": self.classes, "counts": self.counts}
-        return {name: value for name, value in values.items() if value is not None}
+        return cast(Remembered, {name: value for name, value in values.items() if value is not None})
 
     @property
     def n_strata(self) -> int:
@@ -107,28 +114,29 @@ class State:
         if self.edges is not None and not isinstance(y, Coded):
             return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
         by_name = {_name(level): number for number, level in enumerate(self.classes or ())}
-        codes, levels = _levels(y)
+        if isinstance(y, Coded) and y.codes.ndim == 2:
+            columns: list[Classed] = list(zip(y.codes.T, y.levels, strict=True))
+        else:
+            columns = [encode(y, "y")]
+        codes, levels = _classed(columns)
         numbers = [by_name.setdefault(_name(level), len(by_name)) for level in levels]
         new = [list(name) if isinstance(name, tuple) else name for name in list(by_name)[len(self.classes or ()) :]]
         return np.array(numbers, dtype=np.int64)[codes], replace(self, classes=[*(self.classes or ()), *new])
 
 
-def _levels(y: NDArray[Any] | Coded) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return a code per row by first appearance, and what it stands for as JSON has it: a class, or one a column."""
-    if isinstance(y, Coded) and y.codes.ndim == 2:
-        codes, first = combined(zip(y.codes.T, map(len, y.levels), strict=True))
-        rows = y.codes[first].tolist()
-        return codes, [[plain(levels[code]) for levels, code in zip(y.levels, row, strict=True)] for row in rows]
-    codes, levels = encode(y, "y")
-    return codes, [plain(level) for level in levels]
+Classed = tuple[NDArray[Any], Sequence[Any]]  # the codes of a column's rows, and what they stand for
 
 
-def combined(columns: Iterable[tuple[NDArray[Any], int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a code for each row's combination of (codes, how many), by first appearance, and where that is."""
-    codes: Any = 0
-    for column, n in columns:  # numbered anew each time, so that the product of many columns does not overflow
-        codes = pd.factorize(codes * n + column)[0]
-    return codes, np.unique(codes, return_index=True)[1]
+def _classed(columns: Sequence[Classed]) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return the stratum of each row by first appearance, and the classes as JSON has them: one, or one a column."""
+    if len(columns) == 1:
+        return columns[0][0], [plain(level) for level in columns[0][1]]
+    strata: Any = 0
+    for codes, levels in columns:  # numbered anew each time, so that the product of many columns does not overflow
+        strata = pd.factorize(strata * len(levels) + codes)[0]
+    first = np.unique(strata, return_index=True)[1]
+    rows = zip(*([plain(levels[code]) for code in codes[first].tolist()] for codes, levels in columns), strict=True)
+    return strata, [list(row) for row in rows]
 
 
 def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
@@ -145,36 +153,34 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
                 return None
         codes, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
         shares = dict(zip(codes.tolist(), (n / n.sum()).tolist(), strict=True))
-    edges: list[float] | None = None
-    classes: list[Any] | None = None
-    strata = np.zeros(rows.n, dtype=np.int64)
-    if rows.y is not None and rows.y.dtype.kind == "f":
-        # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
-        bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
-        cuts = np.arange(1, bins) * rows.n // bins
-        cut = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
-        edges = [float(edge) for edge in dict.fromkeys(cut.tolist())]
-        strata = np.searchsorted(np.array(edges), rows.y, side="right")
-    elif rows.y is not None and rows.y.ndim == 1:
-        classes, strata = [plain(level) for level in rows.levels], np.asarray(rows.y, dtype=np.int64)
-    elif rows.y is not None:
-        strata, first = combined((rows.y[:, j], len(levels)) for j, levels in enumerate(rows.levels))
-        classes = [[plain(rows.levels[j][code]) for j, code in enumerate(row)] for row in rows.y[first].tolist()]
-    state, countable = uncounted(shares, membership.n_repeats, edges, classes)
-    if state is None or not countable:
-        return state
-    tables = (cell_counts(bins_of(codes, shares), strata, len(shares), state.n_strata) for codes in membership.codes.T)
-    return replace(state, counts=[table.tolist() for table in tables])
+    if rows.y is None:
+        return _counted(shares, membership, np.zeros(rows.n, dtype=np.int8))
+    if rows.y.dtype.kind != "f":
+        columns = [(rows.y, rows.levels)] if rows.y.ndim == 1 else list(zip(rows.y.T, rows.levels, strict=True))
+        return _counted(shares, membership, *_classed(columns))
+    # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
+    bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
+    cuts = np.arange(1, bins) * rows.n // bins
+    cut = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
+    edges = np.array(list(dict.fromkeys(cut.tolist())))
+    return _counted(shares, membership, np.searchsorted(edges, rows.y, side="right"), edges=edges)
 
 
-def uncounted(
-    shares: dict[int, float], repeats: int, edges: list[float] | None, classes: list[Any] | None
-) -> tuple[State | None, bool]:
-    """Return a first state without its counts, and whether these are few enough to be kept."""
-    state = State(shares if len(shares) <= MOST_SHARES else None, edges, classes)
-    if len(shares) * state.n_strata * repeats <= MOST_CELLS:
-        return state, True
-    return (state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None), False
+def _counted(
+    shares: dict[int, float], membership: Membership, strata: NDArray[Any],
+    classes: list[Any] | None = None, edges: NDArray[np.float64] | None = None,
+) -> State | None:  # fmt: skip
+    """Return a first state with the rows of each code and stratum; None of too many codes or classes to remember."""
+    cuts = None if edges is None else list(map(float, edges))
+    state = State(shares if len(shares) <= MOST_SHARES else None, cuts, classes)
+    if len(shares) * state.n_strata * membership.n_repeats > MOST_CELLS:
+        return state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None
+    counts = np.zeros((membership.n_repeats, len(shares), state.n_strata), dtype=np.int64)
+    for start in range(0, membership.n, STRETCH):
+        here = slice(start, start + STRETCH)
+        for repeat, codes in enumerate(membership.codes[here].T):
+            counts[repeat] += cell_counts(bins_of(codes, shares), strata[here], len(shares), state.n_strata)
+    return replace(state, counts=counts.tolist())
 
 
 def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
@@ -212,15 +218,11 @@ MOST_COUNTED_CLASSES = 100
 def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membership) -> pa.Table:
     """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
     assert rows.groups is not None
-    first = np.full(rows.n_groups, rows.n, dtype=np.int64)
-    np.minimum.at(first, rows.groups, np.arange(rows.n))
-    sizes, cells = np.bincount(rows.groups, minlength=rows.n_groups), None
+    first, cells = np.unique(rows.groups, return_index=True)[1], None
     classes = rows.y is not None and rows.y.dtype.kind == "i" and rows.y.ndim == 1
     if classes and len(rows.levels) <= MOST_COUNTED_CLASSES:
-        assert rows.y is not None
-        counts = np.bincount(rows.groups * len(rows.levels) + rows.y, minlength=rows.n_groups * len(rows.levels))
-        cells = counts.reshape(rows.n_groups, -1)
-    names = {"group": column.take(first)}
+        cells = cell_counts(rows.groups, np.asarray(rows.y), rows.n_groups, len(rows.levels))
+    names, sizes = {"group": column.take(first)}, np.bincount(rows.groups, minlength=rows.n_groups)
     return group_table_of(names, membership.codes[first], sizes, levels=rows.levels, cells=cells)
 
 
@@ -264,3 +266,102 @@ def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
         np.maximum.at(best, column, codes)
     rows = np.bincount(of_row.reshape(-1), minlength=levels.num_rows)
     return group_table_of({name: levels.column(name) for name in levels.column_names}, best, rows)
+
+
+IntArray = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """The rows of each class in each group, and which group a row is of; both numbered by first appearance.
+
+    ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has
+    a code. ``levels`` are the classes of each column.
+    """
+
+    values: pa.Array
+    groups: IntArray
+    strata: tuple[IntArray, ...] = ()
+    levels: tuple[pa.Array, ...] = ()
+    edges: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, table: pa.Table, columns: Columns, needs: Needs) -> GroupTable:
+        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n)."""
+        groups, values = numbered(table.column(str(columns.group)))
+        base = cls(values, groups)
+        names = columns.shared_out if needs.y != "ignored" else []
+        if len(names) == 1 and is_numeric_target(table.column(names[0])):
+            return base.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))
+        encoded = [numbered(table.column(name)) for name in names]
+        return replace(base, strata=tuple(codes for codes, _ in encoded), levels=tuple(levels for _, levels in encoded))
+
+    def cut(self, y: NDArray[np.float64]) -> GroupTable:
+        """Return the groups with the bins of a number as classes."""
+        edges = edges_of(np.sort(y), QUANTILE_BINS)
+        bins = np.empty(y.size, dtype=np.int8)
+        for start in range(0, y.size, STRETCH):
+            here = slice(start, start + STRETCH)
+            bins[here] = np.searchsorted(edges, y[here], side="right")
+        return replace(self, strata=(bins,), edges=edges)
+
+    @cached_property
+    def tables(self) -> list[IntArray]:
+        """The rows of each class in each group (groups, classes), of each column; rows alone without columns."""
+        if not self.strata:
+            return [cell_counts(self.groups, np.zeros(self.groups.size, dtype=np.int8), len(self.values), 1)]
+        widths = [len(levels) for levels in self.levels] if self.edges is None else [self.edges.size + 1]
+        for width in widths:
+            require_table(len(self.values), width)
+        each = zip(self.strata, widths, strict=True)
+        return [cell_counts(self.groups, codes, len(self.values), width) for codes, width in each]
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """The rows of each group."""
+        return np.asarray(self.tables[0].sum(axis=1))
+
+    def rows(self) -> GroupRows:
+        """Return what a strategy looks at: the table of one column, those of several side by side, or sizes alone."""
+        sizes = self.sizes
+        table, weights = np.zeros((sizes.size, 0), dtype=np.int64), np.zeros(0)
+        if len(self.strata) == 1:
+            table, weights = self.tables[0], np.ones(self.tables[0].shape[1])
+        elif self.strata:
+            table, weights = side_by_side(self.tables)
+        numbers, names = np.arange(sizes.size), tuple(range(sizes.size))
+        rows = GroupRows(
+            n=int(sizes.sum()), groups=numbers, group_levels=names, sizes=sizes, table=table, weights=weights
+        )
+        return replace(rows, levels=tuple(self.levels[0].to_pylist())) if len(self.levels) == 1 else rows
+
+    def kept(self, mask: NDArray[np.bool_], y: NDArray[np.float64] | None) -> GroupTable:
+        """Return the groups that are kept, numbered anew, their classes and quantiles by their own rows alone."""
+        rows = mask[self.groups]
+        numbers = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
+        rest = GroupTable(self.values.filter(pa.array(mask)), numbers[self.groups[rows]])
+        if y is not None:
+            return rest.cut(y[rows])
+        strata, levels = [], []
+        for codes, values in zip(self.strata, self.levels, strict=True):
+            again, first = pd.factorize(codes[rows])
+            strata.append(again.astype(np.int32))
+            levels.append(values.take(pa.array(first)))
+        return replace(rest, strata=tuple(strata), levels=tuple(levels))
+
+    def state(self, splitter: LabelSplitter, labels: Membership, locked: float) -> State | None:
+        """Return the first state, as ``first_state`` does of rows."""
+        shares = shares_of(splitter, labels.n_bins, locked)
+        if self.edges is not None:
+            return _counted(shares, labels, self.strata[0], edges=self.edges)
+        if not self.strata:
+            return _counted(shares, labels, np.zeros(labels.n, dtype=np.int8))
+        levels = (to_numpy(levels).tolist() for levels in self.levels)
+        return _counted(shares, labels, *_classed(list(zip(self.strata, levels, strict=True))))
+
+    def group_table(self, of_groups: IntArray) -> pa.Table:
+        """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
+        if len(self.levels) != 1:
+            return group_table_of({"group": self.values}, of_groups, self.sizes)
+        levels = to_numpy(self.levels[0]).tolist()
+        return group_table_of({"group": self.values}, of_groups, self.sizes, levels=levels, cells=self.tables[0])

@@ -15,8 +15,7 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import VERSION
 from evenfold.manifests.store.stored import LOOKED_AT, require_memory
 from evenfold.manifests.tables.addresses import version_of
-from evenfold.manifests.tables.keys import WhichRows
-from evenfold.manifests.tables.maturity import waiting_rows
+from evenfold.manifests.tables.keys import WhichRows, waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.deployed import is_address
@@ -88,8 +87,7 @@ def check_columns(data: str, spec: SplitSpec) -> None:
         if not spec.may_wait and any(column.null_count for column in canonical.columns):
             # All rows once more, so that the error counts the holes of the column and not of this block.
             canonical = manifests.canonical_table(manifests.read_table(data, names, spec.types), names, spec.types)
-        for name in names:
-            spec.require_complete(canonical.column(name), name)
+        spec.require_complete(canonical)
     if rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 

@@ -14,11 +14,10 @@ import pandas as pd
 import pyarrow as pa
 from evenfold.estimates import Evidence, FoldScore, ModelSpec, Problem
 from evenfold.manifests import Manifest, NoRoomError, SplitSpec, digest_json
-from evenfold.manifests.attributes import columns_of_folds, levels_of
+from evenfold.manifests.balance import columns_of_folds, levels_of
 from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.canonical import coded
-from evenfold.manifests.tables.keys import WhichRows
-from evenfold.manifests.tables.maturity import waiting_rows
+from evenfold.manifests.tables.keys import WhichRows, waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
 from evenfold.tasks.runtime.home import Lock, Settings

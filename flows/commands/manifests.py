@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from evenfold.flows.commands.flags import Answer, Json, busy, show_json, values_of
-from evenfold.manifests.exchange.forms import Dialect, Format
+from evenfold.manifests.fields import Dialect, Format
 from evenfold.splitters.errors import SplitError
 
 from evenfold import flows, manifests

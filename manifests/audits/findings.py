@@ -9,7 +9,7 @@ from numbers import Real
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
-from evenfold.manifests.strict import Strict
+from evenfold.manifests.fields import Strict
 from evenfold.splitters.errors import Displayed, SplitError, meant
 
 if TYPE_CHECKING:  # who looks at an audit waits for no library of numbers

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
-from evenfold.manifests.tables.keys import positions_in
-from evenfold.manifests.tables.maturity import label_ends
+from evenfold.manifests.tables.keys import label_ends, positions_in
 from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
@@ -35,10 +34,11 @@ def group_in_two_folds(joined: Joined) -> Outcome:
         return NotAsked("groups are tested on their own last rows, beside other groups' rows of before and after")
     sentences, total, n_rows, folds = [], 0, 0, dict[str, int]()
     for name in names:
-        split, rows, places = joined.crossing_groups(name)
+        codes, groups = joined.encoded(name)
+        crossing, places = joined.crossing(codes)
+        split, rows = np.unique(codes[crossing]), int(np.count_nonzero(crossing))
         if not rows:
             continue
-        groups = joined.levels(name)
         listing = listed((shown(groups[code]) for code in split), most=3)
         sentences.append(
             f"{amount(split.size, 'group')} of {name!r} ({listing}) {verb(split.size, 'has', 'have')} rows "

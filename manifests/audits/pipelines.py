@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from evenfold.manifests.fields import Strict
 from evenfold.manifests.joined import Joined
-from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError, Stream

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.balance import levels_of
 from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED, LOCKED
@@ -123,7 +123,7 @@ def crossing_rows(joined: Joined) -> Outcome:
 def _untrained_past(joined: Joined, time: NDArray[Any], names: list[str]) -> Outcome:
     """Count, split by split, the rows before the tested ones that are not trained on because their group is tested."""
     past, rows = 0, 0
-    units = [units for name in names if (units := joined.units(name)) is not None]
+    units = [joined.units(name) for name in names]
     for test in (test for _, test in joined.splits() if test.size):
         before = np.flatnonzero((joined.codes[:, 0] > LOCKED) & (time < time[test].min()))
         past, rows = past + before.size, rows + before.size - without_groups_of(test, before, units).size
@@ -164,16 +164,16 @@ def missing_classes(joined: Joined) -> Outcome:
     names = _class_columns(joined)
     if not names:
         return NotAsked("no column of classes is named")
-    if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.n_learnt:
+    if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size:
         return NotAsked("every fold tests one row")
     sentences, figures, cells = [], {}, 0
     for name in names:
-        levels = joined.levels(name)
+        codes, levels = joined.encoded(name)
         if not levels:
             continue
         if len(levels) * joined.n_looked_at > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes, and there are {joined.n_looked_at:,} splits")
-        for side, table in zip(ROLES, joined.class_tables(name), strict=True):
+        for side, table in zip(ROLES, joined.tables_of(codes, len(levels)), strict=True):
             empty = table == 0
             sentences += [_missing(name, levels, empty, side, joined)] if empty.any() else []
             cells += int(np.count_nonzero(empty))
@@ -232,8 +232,9 @@ class Deviation(NamedTuple):
 def _deviations(folds: JoinedLabels, name: str | None = None) -> Iterator[Deviation]:
     """Yield the worst cell of each repeat. A deviation of less than a row is none: no split can do without it."""
     shares = folds.shares()
+    codes, levels = (np.zeros(folds.n, dtype=np.int64), [None]) if name is None else folds.encoded(name)
     for repeat in range(folds.labels.n_repeats):
-        held = folds.fold_table(repeat, name)[[code - LOCKED for code in shares]]
+        held = folds.fold_table(repeat, codes, len(levels))[[code - LOCKED for code in shares]]
         wanted = np.array(list(shares.values()))[:, None] * held.sum(axis=0)
         off = np.abs(held - wanted)
         off[(off < 1) | (wanted < LEAST_EXPECTED)] = 0

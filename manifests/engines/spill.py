@@ -56,18 +56,6 @@ class Canonical:
         return canonical_table(nothing, self.names, dict(self.declared)).schema
 
 
-def mapped(parts: Iterator[pa.Table], schema: pa.Schema, room: Path) -> InKeyOrder:
-    """Return the rows of ``parts``, which come in key order, as columns of one chunk each, on the disk of ``room``.
-
-    The files have no name from the first byte on, so that a process that is killed leaves none of them.
-    """
-    columns = [_Column(field.type, room) for field in schema]
-    for part in parts:
-        for column, values in zip(columns, part.columns, strict=True):
-            column.add(whole(values))
-    return InKeyOrder(pa.table([column.array() for column in columns], schema=schema))
-
-
 class _Column:
     """A canonical column that is written as its parts come, and read as one array that takes no memory."""
 
@@ -174,26 +162,34 @@ def spilled(
 ) -> InKeyOrder:
     """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of the folder ``to``.
 
-    SplitError for a table without rows.
+    The files have no name from the first byte on, so that a process that is killed leaves none of them. SplitError for
+    a table without rows.
     """
     canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
     with aside(Path(to), SPILLED, Path(to)) as room:
-        table = mapped(engine(source, canonical, key, room), canonical.schema(source.schema), room)
-    if not table.table.num_rows:
+        schema = canonical.schema(source.schema)
+        columns = [_Column(field.type, room) for field in schema]
+        for part in engine(source, canonical, key, room):
+            for column, values in zip(columns, part.columns, strict=True):
+                column.add(whole(values))
+        table = pa.table([column.array() for column in columns], schema=schema)
+    if not table.num_rows:
         raise no_rows("the table")
-    return table
+    return InKeyOrder(table)
 
 
-def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
-    """Yield the canonical rows of ``parts`` sorted by ``key``, out of core.
+def in_order(source: Source, canonical: Canonical, key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
+    """Yield the canonical rows of a table sorted by ``key``, where one is named, out of core.
 
     At most ``memory`` bytes are held, the rest lies in ``folder``. Of parts without rows the columns are yielded, once.
     Raises what a part raises, and SplitError for a part whose columns have other types than those of the first.
     """
     import duckdb
 
-    first = next(parts, None)
+    parts = (canonical(part) for part in source.batches(list(canonical.names)))
+    first = next(parts, None) if key else None
     if first is None:
+        yield from parts
         return
     # By number, for DuckDB takes names that differ in case alone for one.
     numbered = pa.schema([field.with_name(str(i)) for i, field in enumerate(first.schema)])
@@ -274,21 +270,10 @@ def engine_named(name: str, source: Source, memory: int) -> Engine:
     """Return the engine called ``name``, or the one that a Dask or Spark DataFrame lies in where it is "auto"."""
     home = type(source.native).__module__.partition(".")[0]
     name = {"dask": "dask", "pyspark": "spark"}.get(home, "duckdb") if name == "auto" else name
-    if name == "dask":
-        from .on_dask import ordered
+    if name in ("dask", "spark"):
+        from .clusters import ordered_by_dask, ordered_by_spark
 
-        return ordered
-    if name == "spark":
-        from .on_spark import ordered as ordered_by_spark
-
-        return ordered_by_spark
+        return ordered_by_dask if name == "dask" else ordered_by_spark
     if name == "duckdb":
-        return partial(_in_this_process, memory=memory)
+        return partial(in_order, memory=memory)
     raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")
-
-
-def _in_this_process(
-    source: Source, canonical: Canonical, key: list[str], folder: Path, memory: int
-) -> Iterator[pa.Table]:
-    parts = (canonical(part) for part in source.batches(list(canonical.names)))
-    return in_order(parts, key, folder, memory) if key else parts

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,18 +12,17 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.exchange.parts import pairs_in
+from evenfold.manifests.balance import PART_OF, PARTS
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, fold_columns
+from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, fold_columns
 from evenfold.manifests.plan import Plan
-from evenfold.manifests.spec import Columns, read_spec
-from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed, verb
+from evenfold.manifests.spec import Columns, SplitSpec, read_spec
+from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import FromSklearn, Pair, SplitError
+from evenfold.splitters.strategies.given import valid_pair
 from numpy.typing import NDArray
-
-from .parts import codes_of_words
 
 ADOPTED = "adopted"
 
@@ -62,44 +63,46 @@ def adopt(
     missing or skipped folds, rows on both sides, a table with several folds of a group, groups or keys that the data or
     the folds lack, and a key that is not unique.
     """
-    rows, spec = given_folds(data, folds, params, seed, key=key, target=target, group=group, time=time)
-    return Plan({"name": name, "missing_group": missing_group, **spec}, rows).decide()
+    roles = {"key": key, "target": target, "group": group, "time": time}
+    rows, spec = given_folds(data, folds, params, seed, roles, name=name, missing_group=missing_group)
+    return Plan(spec, rows).decide()
 
 
 def given_folds(
-    data: Any, folds: Any, params: Mapping[str, Any] | None, seed: int, **roles: Any
-) -> tuple[Any, dict[str, Any]]:
+    data: Any, folds: Any, params: Mapping[str, Any] | None, seed: int, roles: Mapping[str, Any], **fields: str
+) -> tuple[Any, SplitSpec]:
     """Return the rows, with a column of the folds where they have none, and what is specified to take them as they are.
 
     The rows are ``data`` themselves where a column of theirs holds the numbers of the folds. See ``adopt``.
     """
-    columns = read_spec({"columns": {role: name for role, name in roles.items() if name}}).columns
-    names = column_names(data)
+    spec = read_spec({**fields, "columns": {role: name for role, name in roles.items() if name}})
+    columns, names = spec.columns, column_names(data)
     if isinstance(folds, str) and folds in names:
         codes = codes_of_words(read_table(data, list(dict.fromkeys([*columns.key, folds]))), columns.key, folds)
         if codes is None:
-            return data, _specified(columns, folds)
-        return _labelled(read_table(data), codes, columns)
+            return data, _with_folds(spec, folds)
+        return _labelled(read_table(data), codes, spec)
     if _is_table(folds):
-        return _of_groups(folds, read_table(data), columns)
+        return _of_groups(folds, read_table(data), spec)
     if isinstance(folds, str) and ":" not in folds and not folds.endswith(".json"):
         raise SplitError(f"the data have no column {folds!r}; they have {listed(names)}.")
     table = read_table(data)
     if (labels := _labels(folds)) is not None:
         if labels.size != table.num_rows:
             raise SplitError(f"there are {labels.size:,} folds for {table.num_rows:,} rows; give one for each row.")
-        return _labelled(table, pa.array(labels), columns)
-    return _of_pairs(_pairs(folds, table, columns, params, seed), table, columns)
+        return _labelled(table, pa.array(labels), spec)
+    return _of_pairs(_pairs(folds, table, columns, params, seed), table, spec)
 
 
-def _specified(columns: Columns, fold: str) -> dict[str, Any]:
-    return {"strategy": "Predefined", "columns": columns.model_dump(exclude_defaults=True) | {"fold": fold}}
+def _with_folds(spec: SplitSpec, fold: str) -> SplitSpec:
+    columns = spec.columns.model_copy(update={"fold": fold})
+    return spec.model_copy(update={"strategy": "Predefined", "columns": columns})
 
 
-def _labelled(table: pa.Table, folds: pa.Array, columns: Columns) -> tuple[pa.Table, dict[str, Any]]:
+def _labelled(table: pa.Table, folds: pa.Array, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:
     names = ["fold", *(f"fold_{i}" for i in range(table.num_columns))]
     free = next(name for name in names if name not in table.column_names)
-    return table.append_column(free, folds), _specified(columns, free)
+    return table.append_column(free, folds), _with_folds(spec, free)
 
 
 def _is_table(folds: Any) -> bool:
@@ -157,27 +160,27 @@ def _read(path: Path) -> list[Any]:
     return splits
 
 
-def _of_pairs(pairs: Sequence[Pair], table: pa.Table, columns: Columns) -> tuple[pa.Table, dict[str, Any]]:
+def _of_pairs(pairs: Sequence[Pair], table: pa.Table, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:
     """Return what ``given_folds`` does of pairs: folds where a column can say them."""
-    folds = _as_folds(pairs, table.num_rows)
+    folds, key = _as_folds(pairs, table.num_rows), spec.columns.key
     if folds is not None:
-        return _labelled(table, pa.array(folds), columns)
-    order = key_order(canonical_table(table, columns.key, {}), columns.key) if columns.key else None
+        return _labelled(table, pa.array(folds), spec)
+    order = key_order(canonical_table(table, key, {}), key) if key else None
     if order is not None:  # the pairs of a table with a key are told in its order
         ranks = np.empty(order.size, dtype=np.int64)
         ranks[order] = np.arange(order.size)
         table, pairs = table.take(order), [(np.sort(ranks[train]), np.sort(ranks[test])) for train, test in pairs]
     sides = [[train.tolist(), test.tolist()] for train, test in pairs]
-    spec = {"strategy": "PredefinedPairs", "params": {"given_pairs": sides}}
-    return table, spec | {"columns": columns.model_dump(exclude_defaults=True)}
+    recipe = {"strategy": "PredefinedPairs", "params": {"given_pairs": sides}}
+    return table, read_spec(spec.model_dump(exclude_unset=True) | recipe)
 
 
-def _of_groups(groups: Any, table: pa.Table, columns: Columns) -> tuple[pa.Table, dict[str, Any]]:
+def _of_groups(groups: Any, table: pa.Table, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:
     """Return what ``given_folds`` does of a table of groups and folds; what is text in the data is text in a CSV."""
-    if columns.group is None:
+    if spec.columns.group is None:
         raise SplitError("a table of groups and their folds is given; name the column of the groups: group.")
-    ours = canonical_table(table, [columns.group], {}).rename_columns(["group"])
-    texts = column_types(ours)["group"] == "text"
+    ours = canonical_table(table, [spec.columns.group], {}).rename_columns(["group"])
+    texts = infer_type(ours.schema.field("group").type, "group") == "text"
     theirs = read_table(groups, types={"group": "text"} if texts and isinstance(groups, (str, Path)) else {})
     repeats = fold_columns(theirs.column_names)
     if len(repeats) > 1:
@@ -185,7 +188,7 @@ def _of_groups(groups: Any, table: pa.Table, columns: Columns) -> tuple[pa.Table
             f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one of them, and call it fold."
         )
     held = canonical_table(theirs, ["group", "fold"], {"fold": "int"})
-    if texts and column_types(held)["group"] == "int":
+    if texts and infer_type(held.schema.field("group").type, "group") == "int":
         held = canonical_table(theirs, ["group", "fold"], {"fold": "int", "group": "text"})
     folds_of = held.group_by("group").aggregate([("fold", "count_distinct")])
     torn = folds_of.filter(pc.greater(folds_of.column("fold_count_distinct"), 1))
@@ -194,7 +197,7 @@ def _of_groups(groups: Any, table: pa.Table, columns: Columns) -> tuple[pa.Table
             f"{amount(torn.num_rows, 'group')} of the table {verb(torn.num_rows, 'has', 'have')} several folds (first "
             f"group {torn.column('group')[0].as_py()!r}); give each one fold."
         )
-    ours = canonical_table(ours, ["group"], {"group": column_types(held)["group"]})
+    ours = canonical_table(ours, ["group"], {"group": infer_type(held.schema.field("group").type, "group")})
     place = positions_in(held.select(["group"]), ours)
     unknown = np.flatnonzero(place < 0)
     if unknown.size:
@@ -202,7 +205,7 @@ def _of_groups(groups: Any, table: pa.Table, columns: Columns) -> tuple[pa.Table
         raise SplitError(
             f"{amount(unknown.size, 'row')} of the data are of groups without a fold (first group {first!r})."
         )
-    return _labelled(table, held.column("fold").combine_chunks().take(pa.array(place)), columns)
+    return _labelled(table, held.column("fold").combine_chunks().take(pa.array(place)), spec)
 
 
 def _rows(names: Any, place: Mapping[str, int], path: Any) -> NDArray[np.int64]:
@@ -229,3 +232,64 @@ def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
     for fold, (_, test) in enumerate(pairs):
         folds[test] = fold
     return folds.astype(np.int64)
+
+
+def codes_of_words(table: pa.Table, key: list[str], column: str) -> pa.Array | None:
+    """Return the codes of a column that says training, validation or test in known words; None where it is no text.
+
+    Known are Vertex AI's, Databricks' and BigQuery's words, ``valid``, ``val`` and ``dev``, in any case. Raises
+    SplitError for any other word.
+    """
+    if infer_type(table.column(column).type, column) != "text":
+        return None
+    words = table.column(column).to_pylist()
+    unknown = sorted({word for word in words if word is not None and word.lower() not in PART_OF})
+    if unknown:
+        raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(PART_OF, most=len(PART_OF))}.")
+    parts = [None if word is None else PART_OF[word.lower()] for word in words]
+    _tell_shared(table, key, column, parts)
+    codes = {"train": NEVER_TESTED, "validation": 0, "test": LOCKED if "validation" in parts else 0, None: EXCLUDED}
+    return pa.array([codes[part] for part in parts], pa.int64())
+
+
+def _tell_shared(table: pa.Table, key: list[str], column: str, parts: list[str | None]) -> None:
+    """Warn where a column of a key has values in several parts, which may be by design; refuse a key of one column."""
+    for name in [name for name in key if name != column and name in table.column_names]:
+        places: dict[Any, set[str]] = {}
+        for value, part in zip(table.column(name).to_pylist(), parts, strict=True):
+            places.setdefault(value, set()).update([part] if part else [])
+        both = Counter(" and in ".join(p for p in PARTS if p in among) for among in places.values() if len(among) > 1)
+        for where, n in sorted(both.items()):
+            shared = (
+                f"{amount(n, 'value')} of {name} {verb(n, 'is', 'are')} in {where}: what is learnt in one part is "
+                f"known in the other. Leave these rows out of one, or split anew with group {name!r}."
+            )
+            if len(key) == 1:
+                raise SplitError(shared)
+            logging.getLogger("evenfold").warning("%s", shared)
+
+
+def pairs_in(splits: Any, n: int) -> list[Pair]:
+    """Return the (train, test) of each split of ``n`` rows; SplitError for what is none, and positions that lack."""
+    try:
+        pairs = [(_side(pair, ("train",), 0), _side(pair, ("val", "validation", "test"), 1)) for pair in splits]
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError):
+        raise SplitError("the splits are no list of (train, test) positions; give one.") from None
+    if not pairs:
+        raise SplitError("there are 0 splits; at least 1 is needed.")
+    for i, (train, test) in enumerate(pairs):
+        pairs[i] = valid_pair(train, test, n, f"split {i}")
+        # On the training side a row may be drawn several times; tested twice it would count as two.
+        places, times = np.unique(pairs[i][1], return_counts=True)
+        if (times > 1).any():
+            twice = f"split {i} tests row {places[times > 1][0]:,} {times.max()} times"
+            raise SplitError(f"{twice}; name each test row once.")
+    return pairs
+
+
+def _side(pair: Any, names: Sequence[str], place: int) -> Any:
+    sides = [name for name in names if name in pair] if isinstance(pair, Mapping) else [place]
+    side = np.asarray(pair[sides[0]])
+    if side.ndim != 1 or (side.size and side.dtype.kind not in "biu"):
+        raise ValueError("no positions")
+    return side

@@ -8,13 +8,13 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from evenfold.manifests.fields import Strict
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Labels
 from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.store.stored import manifest_of
-from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in, types_of_secret
 from numpy.typing import NDArray

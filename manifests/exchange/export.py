@@ -1,45 +1,34 @@
-"""Folds in the forms that other tools read."""
+"""Folds in the forms that other tools read, and the JSON Schemas of what others read and write."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.attributes import PARTS
-from evenfold.manifests.exchange.forms import Dialect, Format
-from evenfold.manifests.exchange.partition import rows_of
-from evenfold.manifests.exchange.parts import (
-    COLUMN,
-    FOLDS,
-    folds_of_kept,
-    for_torch,
-    in_order_of,
-    kept_keys,
-    kept_rows,
-    labels_of,
-    parts_of,
-    require_data,
-    sides,
-    with_words,
-)
-from evenfold.manifests.exchange.warehouse import DIALECTS, Words, warehouse_sql
+from evenfold.manifests.audits.findings import Audit
+from evenfold.manifests.balance import PARTS, WORDS
+from evenfold.manifests.fields import WRITTEN, Dialect, Format, Strict
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.manifest import Manifest, ManifestCV
 from evenfold.manifests.membership import EXCLUDED, Draws, Labels, Role, fold_column, require_role
+from evenfold.manifests.spec import SplitSpec
+from evenfold.manifests.store.header import SCHEMA, Header
 from evenfold.manifests.store.stored import in_memory, manifest_of
-from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.addresses import Source
-from evenfold.manifests.tables.canonical import amount, listed
+from evenfold.manifests.tables.canonical import ColumnType, amount, listed, verb
 from evenfold.manifests.tables.keys import WhichRows, key_values
-from evenfold.manifests.tables.read import read_table, write_whole
-from evenfold.manifests.tables.source import held_or_source, source_of
+from evenfold.manifests.tables.read import TABLES, read_table, write_whole
+from evenfold.manifests.tables.source import source_of
 from evenfold.splitters import SplitError
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+
+from .partition import COLUMN, FOLDS, folds_of_kept, kept_keys, kept_rows, labels_of, parts_of, rows_of, sides
+from .warehouse import DIALECTS, Words, warehouse_sql
 
 SPLIT_URLS = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "test": "cr:TestSplit"}
 
@@ -157,8 +146,8 @@ def export(
     of ``data`` that take more than ``memory`` are sorted on disk; SplitError where the rows of the manifest take more.
     """
     if to not in get_args(Format):
-        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=len(WRITERS) + 1)}.")
-    file, suffixes = Path(path), (".sql",) if to == "sql" else WRITERS[to][0]
+        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=99)}.")
+    file, suffixes = Path(path), SUFFIXES.get(to, TABLES[::-1])
     if file.suffix not in suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
     whole = in_memory(manifest, memory)
@@ -169,11 +158,12 @@ def export(
         note = f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one."
         if DIALECTS[dialect].normal == Words.normal:
             note += " Text in the table must be in Unicode's NFC form, which it cannot make."
-    elif to in NOTES and to != "csv" and data is not None:
-        source, note = source_of(data, dict(whole.spec.types)), NOTES[to]
-        content = _beside_data(whole, source, repeat, to, file, memory)
+    elif to in WRITERS:
+        content, note = WRITERS[to](whole, data, repeat)
     else:
-        content, note = WRITERS[to][1](whole, data, repeat)
+        name, column, note = _column(whole, to, repeat)
+        source = None if data is None else source_of(data, dict(whole.spec.types))
+        content = _beside(whole, source, name, column, file, memory)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
 
@@ -195,13 +185,24 @@ def _require_calibrating(share: float | None, to: str, data: Any) -> None:
 CALIBRATING = ("csv", "nnunet", "torch")  # the forms that can say of a row that it is set apart in a split
 Content = Any  # an array, an Arrow table or text
 Writer = Callable[[Manifest, Any, int], tuple[Content, str]]
-# How a table of folds is taken.
-NOTES = {
-    "csv": "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded.",
+# How a column of folds is taken, or one of three words.
+TAKEN_BY = {
     "h2o": "h2o takes fold_column='fold'.",
     "autogluon": "AutoGluon takes TabularPredictor(groups='fold').",
     "spark": "CrossValidator takes foldCol='fold'.",
+    "vertex": "vertex takes predefined_split_column_name='split'.",
+    "databricks": "databricks takes split_col='split'.",
+    "bigquery": "bigquery takes DATA_SPLIT_METHOD='CUSTOM', DATA_SPLIT_COL='split', with NUM_TRIALS.",
 }
+
+
+def require_data(data: Any, to: str) -> None:
+    """Raise SplitError where no data say in what order rows stand: their positions would be those of no frame."""
+    if data is None:
+        raise SplitError(
+            f"{to} tells rows by their position, so the frame whose order they stand in is needed; give data (--data "
+            "FILE), or export to csv, which names rows by their key."
+        )
 
 
 def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
@@ -215,19 +216,45 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, s
             "alone, or export to nnunet."
         )
     require_data(data, "sklearn")
+    lookup = manifest.lookup(data)
+    positions, waiting = lookup.exact_rows()[kept_rows(manifest)], int(np.count_nonzero(lookup.waits))
+    if waiting:
+        wait = f"{amount(waiting, 'row')} of the data {verb(waiting, 'waits for its', 'wait for their')} target"
+        raise SplitError(f"{wait} and {verb(waiting, 'has', 'have')} no fold; leave them out of the data.")
+    back = lookup.rank.size - folds.size  # every row is known, so what is left are deleted rows that are back
+    if back:
+        are = verb(back, "is", "are")
+        raise SplitError(f"{amount(back, 'row')} of the data {are} deleted in the manifest; extend it.")
+    in_order = np.empty_like(folds)
+    in_order[positions] = folds
     note = "rows in the order of the data's rows; PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
-    return in_order_of(manifest, data, folds), note
+    return in_order, note
 
 
-def _beside_data(
-    manifest: Manifest, source: Source, repeat: int, to: str, file: Path, memory: str | int | None
+def _column(manifest: Manifest, to: str, repeat: int) -> tuple[str, pa.Array, str]:
+    """Return the column of a form by its name, of the rows that are kept (null: in no part), and how it is taken."""
+    if to not in WORDS:
+        return FOLDS, pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32()), TAKEN_BY[to]
+    words = dict(zip(PARTS, WORDS[to], strict=True))
+    parts = parts_of(manifest, to)[kept_rows(manifest)].tolist()
+    texts = pa.array([words.get(part) for part in parts], pa.string())
+    without = f" {amount(texts.null_count, 'row')} in no part left out." if texts.null_count else ""
+    return COLUMN, texts, f"{TAKEN_BY[to]}{without} Lost: strategy, seed and every fold but this one."
+
+
+def _beside(
+    manifest: Manifest, source: Source | None, name: str, column: pa.Array, file: Path, memory: str | int | None
 ) -> Iterator[pa.Table]:
-    """Yield all columns of the rows that are kept, in key order, with their folds."""
-    folds, start = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32()), 0
-    if FOLDS in source.schema.names:
-        raise SplitError("the data have a column 'fold' already; rename it, or export without the data.")
-    for part in rows_of(source, manifest.positions(source)[kept_rows(manifest)], file, memory):
-        yield part.append_column(FOLDS, folds[start : start + part.num_rows])
+    """Yield the keys of the rows that are kept, or all columns of a source, in key order, with a column beside them."""
+    keys, start = kept_keys(manifest), 0
+    if name in (keys.column_names if source is None else source.schema.names):
+        raise SplitError(f"the data have a column {name!r} already; rename it, or export without the data.")
+    parts: Iterable[pa.Table] = [keys]
+    if source is not None:
+        parts = rows_of(source, manifest.positions(source)[kept_rows(manifest)], file, memory)
+    for part in parts:
+        here = column[start : start + part.num_rows]
+        yield part.append_column(name, here).filter(here.is_valid())
         start += part.num_rows
 
 
@@ -276,30 +303,36 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
         for i in range(manifest.in_use.n_repeats):
             table = table.append_column(fold_column(i), pa.array(manifest.in_use.column(i)[rows]))
         if not apart:
-            return table, NOTES["csv"]
+            return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
     note = "each split: how often it trains on a row; -1 tested, 0 neither"
     return sides_of(manifest, table, data), f"{note}{', -2 set apart to calibrate by' if apart else ''}."
 
 
-def _tabled(to: str, manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    folds = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
-    return kept_keys(manifest).append_column(FOLDS, folds), NOTES[to]
+def _for_torch(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
+    """Return a list of {"train": positions, "val": positions} as JSON, and what is lost."""
+    require_data(data, "torch")
+    position = manifest.positions(read_table(data, types=manifest.spec.types))
+    splits = [
+        {"train": np.sort(position[train]).tolist(), "val": np.sort(position[test]).tolist()}
+        | ({"calibration": np.sort(position[apart]).tolist()} if manifest.spec.calibration else {})
+        for train, test, apart in sides(manifest, data)
+    ]
+    n = manifest.in_use.locked.size
+    lock = f", and the lock of {amount(n, 'row')}, which {verb(n, 'is', 'are')} on no side" if n else ""
+    lost = f"Lost: keys, strategy and seed{lock}; the positions hold for this order of rows alone."
+    return json.dumps(splits), f"Subset(dataset, split['train']) takes them, in Lightning's data modules too. {lost}"
 
 
-WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
-    "sklearn": ((".npy",), _for_sklearn),
-    "h2o": ((".csv", ".parquet"), partial(_tabled, "h2o")),
-    "spark": ((".parquet",), partial(_tabled, "spark")),
-    "nnunet": ((".json",), _for_nnunet),
-    "csv": ((".csv",), _for_csv),
-    "groups": ((".parquet", ".csv"), _for_groups),
-    "autogluon": ((".csv", ".parquet"), partial(_tabled, "autogluon")),
-    "torch": ((".json",), for_torch),
-    "vertex": ((".csv", ".parquet"), partial(with_words, "vertex")),
-    "databricks": ((".csv", ".parquet"), partial(with_words, "databricks")),
-    "bigquery": ((".csv", ".parquet"), partial(with_words, "bigquery")),
-    "croissant": ((".json",), for_croissant),
+WRITERS: dict[str, Writer] = {
+    "sklearn": _for_sklearn,
+    "nnunet": _for_nnunet,
+    "csv": _for_csv,
+    "groups": _for_groups,
+    "torch": _for_torch,
+    "croissant": for_croissant,
 }
+SUFFIXES = {"sklearn": (".npy",), "csv": (".csv",), "spark": (".parquet",), "sql": (".sql",), "groups": TABLES}
+SUFFIXES |= dict.fromkeys(("nnunet", "torch", "croissant"), (".json",))  # of the others (".csv", ".parquet")
 
 
 def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: WhichRows = "all") -> ManifestCV:
@@ -307,7 +340,7 @@ def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: Which
 
     See ``Manifest.as_cv``; the rows of a manifest on disk are read for it, where they fit into ``memory``.
     """
-    return in_memory(manifest, memory).as_cv(held_or_source(data), rows)
+    return in_memory(manifest, memory).as_cv(data, rows)
 
 
 def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:
@@ -321,3 +354,28 @@ def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) 
     manifest = manifest_of(manifest)
     table = read_table(data, types=manifest.spec.types)
     return manifest.train_test(table, fold, repeat)[role == "test"]
+
+
+VERSION = SCHEMA.rpartition("/")[2]
+
+
+@with_config(ConfigDict(**WRITTEN, title="Header"))
+class _Header(Header):
+    spec: SplitSpec  # type: ignore[misc]
+    types: dict[str, ColumnType | Annotated[str, Field(pattern="^hmac-sha256-(64|128):2-[0-9a-f]{32}$")]]
+
+
+_Header.__doc__ = Header.__doc__
+
+
+def json_schemas() -> dict[str, dict[str, Any]]:
+    """Return each schema by its file name, ``evenfold-<what>-<version>.schema.json``: spec, manifest and audit.
+
+    JSON Schema 2020-12, made from the very models that read and write. The number is that of the format: what a reader
+    of it relies on does not change under the same number; a field that readers may ignore can join.
+    """
+    dialect, schemas = "https://json-schema.org/draft/2020-12/schema", dict[str, dict[str, Any]]()
+    for name, model in (("spec", SplitSpec), ("manifest", _Header), ("audit", Audit)):
+        about = {"$schema": dialect, "$id": f"urn:evenfold:{name}:{VERSION}"}
+        schemas[f"evenfold-{name}-{VERSION}.schema.json"] = about | TypeAdapter(model).json_schema()
+    return schemas

@@ -1,4 +1,7 @@
-"""A table of any size parted by its folds: written once as Parquet, so that a fit reads only its rows and columns."""
+"""A table of any size parted by its folds, written once as Parquet, so that a fit reads its rows and columns alone.
+
+And what exports take of a manifest: the rows that are kept, their keys, their folds or parts.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,43 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.ipc
+from evenfold.manifests.balance import PARTS
 from evenfold.manifests.engines.spill import SPILLED, require_alike
-from evenfold.manifests.exchange.parts import labels_of
-from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_fold, require_role
+from evenfold.manifests.manifest import DELETED, Manifest
+from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.store.write import appear, aside
 from evenfold.manifests.tables.addresses import BATCH_ROWS, Source
-from evenfold.manifests.tables.canonical import listed, require_columns
-from evenfold.manifests.tables.read import write_whole
+from evenfold.manifests.tables.canonical import amount, listed, require_columns
+from evenfold.manifests.tables.read import read_table, write_whole
 from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, source_of
 from evenfold.splitters import SplitError
 from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
 
+FOLDS = "fold"  # the column of exports
+Ranks = NDArray[np.int64]
 MOST_PARTS = 1_000
 MOST_FILES = 500  # that are written at once, as rows are sorted
 # A row's rank in key order: no column of a table that is parted may begin with "fold".
 PLACE = "fold_place"
 DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
+
+
+class _Described(TypedDict):
+    """The content of the description: the codes that are tested, those of parts, and the rows of each code."""
+
+    split_id: str
+    tested: list[int]
+    parts: dict[str, int]
+    rows: dict[str, int]
+    columns: list[str]
 
 
 @dataclass(frozen=True)
@@ -45,14 +61,13 @@ class Partitions:
     folder: Path
 
     @cached_property
-    def _said(self) -> dict[str, Any]:
-        description: dict[str, Any] = json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8"))
-        return description
+    def _said(self) -> _Described:
+        return cast(_Described, json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8")))
 
     @property
     def split_id(self) -> str:
         """The identity of the split that the rows are parted by."""
-        return str(self._said["split_id"])
+        return self._said["split_id"]
 
     @property
     def n_splits(self) -> int:
@@ -62,14 +77,14 @@ class Partitions:
     @property
     def counts(self) -> dict[int, int]:
         """The rows of each fold's code; -2 locked, -3 in no split."""
-        return {int(code): int(rows) for code, rows in self._said["rows"].items()}
+        return {int(code): rows for code, rows in self._said["rows"].items()}
 
     def rows(self, split: int, role: Role) -> int:
         """Return how many rows split ``split`` trains on or tests; nothing is read for it."""
-        return sum(int(self._said["rows"].get(str(code), 0)) for code in self._codes(split, role))
+        return sum(self._said["rows"].get(str(code), 0) for code in self._codes(split, role))
 
     def _codes(self, split: int, role: Role) -> list[int]:
-        tested: list[int] = self._said["tested"]
+        tested = self._said["tested"]
         require_role(role)
         require_fold(split, len(tested), 0, 1, str(self.folder))
         if role == "test":
@@ -124,7 +139,7 @@ def partition(
     lookup = whole.lookup(source)
     lookup.exact_rows()
     codes = np.where(lookup.rank >= 0, labels.column(repeat)[lookup.rank], EXCLUDED)
-    described = {
+    described: _Described = {
         "split_id": whole.split_id,
         "tested": list(labels.tested),
         "parts": dict(labels.parts),
@@ -136,7 +151,7 @@ def partition(
 
 
 def _write_parted(
-    source: Source, ranks: NDArray[Any], codes: NDArray[Any], described: dict[str, Any], folder: Path
+    source: Source, ranks: NDArray[Any], codes: NDArray[Any], described: _Described, folder: Path
 ) -> None:
     """Write every row to the file of its fold, in the table's order."""
 
@@ -172,14 +187,7 @@ def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:
 
 
 def write_join(
-    manifest: Any,
-    data: Any,
-    fold: int,
-    role: Role,
-    to: str | Path,
-    *,
-    repeat: int = 0,
-    memory: str | int | None = None,
+    manifest: Any, data: Any, fold: int, role: Role, to: str | Path, *, repeat: int = 0, memory: str | int | None = None
 ) -> int:
     """Write the rows of ``data`` that ``fold`` trains on or tests to a Parquet or CSV file, and return their number.
 
@@ -238,3 +246,69 @@ def _in_stretches(source: Source, rows: NDArray[np.int64], room: Path, memory: i
             for writer, (begin, end) in zip(writers, pairwise(borders.tolist()), strict=True):
                 writer.write_table(table.slice(begin, end - begin))
     return files
+
+
+def folds_of_kept(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
+    """Return the fold of every row that is kept; SplitError where a code is below ``least``."""
+    labels = labels_of(manifest, to)
+    manifest.split_number(0, repeat)
+    folds = labels.column(repeat)[kept_rows(manifest)]
+    unfit = folds[folds < least]
+    if unfit.size:
+        which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
+        raise SplitError(
+            f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
+            "and pass on the rows with a fold of 0 or more."
+        )
+    return np.asarray(folds)
+
+
+def sides(manifest: Manifest, data: Any = None) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
+    """Yield the ranks that each split trains on, tests, and sets apart by a share to calibrate, as ``data`` say."""
+    apart = data is not None and manifest.spec.calibration is not None
+    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
+    for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
+        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
+        yield left, test, held_out
+
+
+def labels_of(manifest: Manifest, to: str) -> Labels:
+    """Return the folds in use; SplitError where the manifest holds none."""
+    if isinstance(manifest.in_use, Labels):
+        return manifest.in_use
+    remedy = "export to nnunet" if manifest.kind == "pairs" else "use a split into folds"
+    title = f"{manifest.name} {manifest.version}"
+    raise SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
+
+
+def kept_rows(manifest: Manifest) -> NDArray[np.int64]:
+    """Return the ranks of the rows that were not deleted."""
+    return np.flatnonzero(manifest.status != DELETED)
+
+
+def kept_keys(manifest: Manifest) -> pa.Table:
+    """Return the keys of those rows; the position, as ``row``, where there is no key."""
+    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
+    return keys.take(pa.array(kept_rows(manifest)))
+
+
+COLUMN = "split"
+
+
+def parts_of(manifest: Manifest, to: str) -> NDArray[np.object_]:
+    """Return train, validation, test or None of each row in key order; SplitError where the manifest holds more."""
+    labels = labels_of(manifest, to)
+    if labels.n_splits != 1:
+        raise SplitError(
+            f"{to} takes one split into training, validation and test, and {manifest.name} {manifest.version} tests "
+            f"{labels.n_splits:,} {labels.unit}s; split with parts (HashSplit, BalancedGroupSplit), or take "
+            "train_test(frame, fold)."
+        )
+    code_of = dict(labels.parts)
+    if not code_of or not set(code_of) <= set(PARTS):  # parts of no such names are what their codes mean
+        tested = "validation" if labels.locked.size else "test"
+        code_of = {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
+    codes, parts = labels.column(), np.full(labels.n, None, dtype=object)
+    for part, code in code_of.items():
+        parts[codes == code] = part
+    return parts

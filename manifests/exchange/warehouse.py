@@ -11,13 +11,12 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from evenfold.manifests.fields import Dialect
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.tables.canonical import amount, listed, verb, whole
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import HashSplit, SplitError
-
-from .forms import Dialect
 
 BITS = 52
 MOST_FOLDS = 2**11 - 1  # so that the product of 52 bits and a number of folds is a 64-bit integer in every engine

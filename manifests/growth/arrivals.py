@@ -16,12 +16,11 @@ from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, NotA
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
-from evenfold.manifests.tables.maturity import waiting_rows
+from evenfold.manifests.tables.keys import waiting_rows
 from evenfold.manifests.tables.read import schema_of
 from numpy.typing import NDArray
 
-from .newcomers import CHECKS as OF_NEW_ROWS, of_new_rows
-from .snapshots import Snapshot, digests_of, types_of
+from .newcomers import CHECKS as OF_NEW_ROWS, Snapshot, digests_of, of_new_rows, types_of
 
 # Of tables that are drawn like the ones before, row by row or group by group, at most so many are stopped.
 FALSE_ALARMS = 0.001
@@ -286,8 +285,8 @@ CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
 
 def _worth(arrived: _Arrived, rows: NDArray[np.int64]) -> float:
     """Return how many rows that stand for themselves tell as much as these of groups; the least, of several columns."""
-    groups = (arrived.joined.units(name) for name in arrived.manifest.spec.columns.grouped)
-    sizes = [np.bincount(of_row[rows]) for of_row in groups if of_row is not None]
+    names = arrived.manifest.spec.columns.grouped
+    sizes = [np.bincount(arrived.joined.units(name)[rows]) for name in names]
     return min([float(rows.size**2 / np.sum(np.square(each))) for each in sizes] or [float(rows.size)])
 
 

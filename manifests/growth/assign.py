@@ -2,125 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
+from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
-from evenfold.manifests.plan import used_columns
-from evenfold.manifests.state import State, bins_of, cell_counts, group_table_of, shares_of, to_balance
-from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, numbered, verb
-from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
-from evenfold.manifests.tables.maturity import matured, waiting_keys
-from evenfold.manifests.tables.read import read_table
+from evenfold.manifests.state import State, bins_of, cell_counts, group_table_of, levels_of, shares_of, to_balance
+from evenfold.manifests.tables.canonical import amount, numbered, verb
+from evenfold.manifests.tables.keys import key_values, positions_in
 from evenfold.splitters import HashSplit, SplitError, Stream
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels import EXTENDING, fill
+from evenfold.splitters.numbers import components_of
 from evenfold.splitters.packing.pack import pack_into
 from evenfold.splitters.strategies.given import share_of_key
 from numpy.typing import NDArray
 
-from .entities import EntityGrowth
-
-GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
-
-
-@dataclass(frozen=True, eq=False)
-class Arrival:
-    """The used columns of the data in key order; ``known`` is each row's place in the manifest, -1 for a new row.
-
-    ``waiting``: the keys of the rows that are left out, because their targets are not known yet.
-    """
-
-    manifest: Manifest
-    table: pa.Table
-    known: NDArray[np.int64]
-    batch: bool
-    waiting: pa.Table | None = None
-
-    @classmethod
-    def of(cls, manifest: Manifest, data: Any, batch: bool) -> Arrival:
-        """Return the data as they stand to ``manifest``; raises SplitError for missing values and repeated keys."""
-        assert manifest.keys is not None
-        spec = manifest.spec
-        used = used_columns(spec, replace(manifest.splitter.needs, fixed=False))  # nobody gives new rows a fold
-        if batch and spec.may_wait:
-            raise SplitError(
-                "a batch alone does not say which targets are known by now; pass the whole table, without batch."
-            )
-        read, waiting = matured(read_table(data, used, spec.types), spec, manifest.types, manifest.keys)
-        table = canonical_table(read, used, {**manifest.types, **spec.types})
-        for name in used:
-            if name not in spec.columns.key:
-                spec.require_complete(table.column(name), name)
-        table = with_keys(table, spec, manifest.types)
-        order = key_order(table, manifest.keys.column_names)
-        table = table if order is None else table.take(order)
-        positions = positions_in(manifest.keys, table.select(manifest.keys.column_names))
-        left_out = waiting_keys(waiting, spec, manifest.types, table.select(manifest.keys.column_names))
-        arrival = cls(manifest, table, positions, batch, left_out)
-        repeated = np.flatnonzero(positions >= 0)
-        if batch and repeated.size:
-            key = ", ".join(map(shown, arrival.keys.slice(int(repeated[0]), 1).to_pylist()[0].values()))
-            raise SplitError(
-                f"{repeated.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(repeated.size, 'is', 'are')} "
-                f"in the manifest already (first key {key}); pass new rows only, or the whole table without batch."
-            )
-        return arrival
-
-    @property
-    def keys(self) -> pa.Table:
-        """The key columns."""
-        assert self.manifest.keys is not None
-        return self.table.select(self.manifest.keys.column_names)
-
-    @cached_property
-    def new(self) -> NDArray[np.int64]:
-        """The rows of the data that the manifest does not know."""
-        return np.flatnonzero(self.known < 0)
-
-    @cached_property
-    def gone(self) -> NDArray[np.int64]:
-        """The rows of the manifest that the data lack, and that were not deleted before."""
-        if self.batch:
-            return np.empty(0, dtype=np.int64)
-        present = np.zeros(self.manifest.n, dtype=np.bool_)
-        present[self.known[self.known >= 0]] = True
-        return np.flatnonzero(~present & (self.manifest.status != DELETED))
-
-    @cached_property
-    def back(self) -> NDArray[np.int64]:
-        """The rows of the manifest that were deleted and stand in the data again."""
-        positions = self.known[self.known >= 0]
-        return np.asarray(positions[self.manifest.status[positions] == DELETED])
-
-    def active(self) -> NDArray[np.bool_]:
-        """Return which rows of the data are in the manifest and in use."""
-        # A row that was deleted and stands in the data again is in use: extending sets its status back.
-        return np.asarray((self.known >= 0) & (self.manifest.status[np.maximum(self.known, 0)] != QUARANTINED))
-
-    def codes(self) -> NDArray[Any]:
-        """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
-        # A new row reads row 0 here; its code is set to UNKNOWN next.
-        codes = self.manifest.membership.codes[np.maximum(self.known, 0)].astype(np.int64)
-        codes[self.known < 0] = UNKNOWN
-        return codes
+if TYPE_CHECKING:
+    from .extend import Arrival
 
 
 Merged = Literal["quarantine", "accept"]
-Bins = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Growth:
-    """The codes of the new rows (rows by repeats), in key order, and what else grew.
-
-    ``quarantined`` are keys of rows of the arriving data.
-    """
+    """The codes of the new rows (rows by repeats), in key order, and what else grew; ``quarantined``: keys of rows."""
 
     codes: NDArray[Any]
     notes: tuple[str, ...] = ()
@@ -150,7 +63,8 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
         quarantined, merge_notes = grouped.merged(merged)
         notes += merge_notes
     else:
-        placed = np.column_stack([dealing.rows(repeat) for repeat in range(dealing.n_repeats)])
+        keys, strata = arrival.keys.take(arrival.new), dealing.strata[arrival.new]
+        placed = np.column_stack([dealing.by_rule(keys, strata, repeat) for repeat in range(dealing.n_repeats)])
     return Growth(placed, notes, groups, dealing.state_with(placed), quarantined)
 
 
@@ -188,32 +102,24 @@ class _Dealing:
         codes = np.where(self.arrival.active(), self.arrival.codes()[:, repeat], UNKNOWN)
         return cell_counts(bins_of(codes, self.of_code), self.strata, self.bin_codes.size, self.n_strata)
 
-    def packed(self, rows: Bins, of_group: Bins, names: pa.Array) -> NDArray[np.int64]:
+    def packed(self, rows: Ints, of_group: Ints, names: pa.Array) -> NDArray[np.int64]:
         """Return the codes (groups, repeats) of new groups: ``rows`` of the data are of group ``of_group``."""
-        groups = pa.table({"group": names})
-        return np.column_stack([self.packed_once(rows, of_group, groups, r) for r in range(self.n_repeats)])
-
-    def packed_once(self, rows: Bins, of_group: Bins, groups: pa.Table, repeat: int) -> NDArray[np.int64]:
-        """Return the code of each new group in one repeat."""
-        n_groups = groups.num_rows
+        groups, n_groups = pa.table({"group": names}), len(names)
+        codes = np.empty((n_groups, self.n_repeats), dtype=np.int64)
         if not n_groups:
-            return np.empty(0, dtype=np.int64)
-        if self.manifest.spec.on_new_rows != "fill":
-            # Hashing and freezing look at no stratum.
-            return self.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
+            return codes
         table = cell_counts(of_group, self.strata[rows], n_groups, self.n_strata)
         order = np.argsort(pc.rank(groups.column(0)).to_numpy()) if n_groups > 1 else np.arange(1)
-        bins = np.empty(n_groups, dtype=np.int64)
-        # In the order of their names, so that the order in which groups arrive does not matter.
-        bins[order] = pack_into(self.held(repeat), table[order], self.shares, self.stream(repeat))
-        return self.bin_codes[bins]
+        for repeat in range(self.n_repeats):
+            if self.manifest.spec.on_new_rows != "fill":  # hashing and freezing look at no stratum
+                codes[:, repeat] = self.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
+                continue
+            # In the order of their names, so that the order in which groups arrive does not matter.
+            bins = pack_into(self.held(repeat), table[order], self.shares, self.stream(repeat))
+            codes[order, repeat] = self.bin_codes[bins]
+        return codes
 
-    def rows(self, repeat: int) -> NDArray[np.int64]:
-        """Return the code of each new row that has no group."""
-        new = self.arrival.new
-        return self.by_rule(self.arrival.keys.take(new), self.strata[new], repeat)
-
-    def by_rule(self, keys: pa.Table, strata: Bins, repeat: int) -> NDArray[np.int64]:
+    def by_rule(self, keys: pa.Table, strata: Ints, repeat: int) -> NDArray[np.int64]:
         """Return codes by the specification's rule for new rows: fill, hash or freeze."""
         rule, splitter = self.manifest.spec.on_new_rows, self.manifest.splitter
         if rule == "freeze":
@@ -306,3 +212,114 @@ class _Groups:
             return None, (f"{reason}; accepted as asked, so {verb(groups.size, 'it leaks', 'they leak')}.",)
         fate = f"{verb(groups.size, 'its', 'their')} {amount(rows.num_rows, 'row')} {verb(rows.num_rows, 'is', 'are')}"
         return rows, (f"{reason}; {fate} quarantined.",)
+
+
+# From the rows of new groups, the number of each row's group, and the groups' names, to the folds of each group.
+Pack = Callable[[Ints, Ints, pa.Array], Ints]
+
+
+@dataclass(frozen=True, eq=False)
+class EntityGrowth:
+    """The rows that arrive, as the levels of their entities, beside what is known of those.
+
+    ``known``: the manifest's table of levels. ``arriving``: the entity columns of the data. ``codes`` (rows, repeats)
+    are those of rows in use; ``new`` says which rows have none yet, ``in_use`` which have one that counts.
+
+    Known levels keep their folds. New levels that hang together, by rows that arrive, go where most of these rows have
+    a known level or a fold; where none has, they are packed as one group. A row whose levels lie in two folds is a
+    bridge: it joins none. O(rows x entities).
+    """
+
+    known: pa.Table
+    arriving: pa.Table
+    codes: Ints
+    new: NDArray[np.bool_]
+    in_use: NDArray[np.bool_]
+
+    @cached_property
+    def _levels(self) -> tuple[Ints, pa.Table]:
+        """The levels of each row (rows, columns), known ones first, and the table of new levels."""
+        of_row, levels = levels_of(self.arriving)
+        place = positions_in(self.known.select(["entity", "group"]), levels)
+        fresh = np.flatnonzero(place < 0)
+        number = place.copy()
+        number[fresh] = self.known.num_rows + np.arange(fresh.size)
+        return number[of_row], levels.take(pa.array(fresh))
+
+    def placed(self, pack: Pack, generation: int, accept: bool) -> tuple[Ints, pa.Table, Ints]:
+        """Return the codes of the new rows (rows, repeats), the table of levels with new ones, and the bridges.
+
+        A new row that is a bridge gets -3, or with ``accept`` the fold of its first entity.
+        """
+        of_row, fresh = self._levels
+        folds = self._folds(pack)
+        agreed = (folds[of_row] == folds[of_row[:, :1]]).all(axis=(1, 2))
+        mine = (folds[of_row[:, 0]] == self.codes).all(axis=1)
+        bridges = np.flatnonzero((self.new & ~agreed) | (self.in_use & ~(agreed & mine)))
+        codes = np.where((agreed | accept)[:, None], folds[of_row[:, 0]], EXCLUDED)[self.new]
+        of_fresh = folds[self.known.num_rows :]
+        used = np.flatnonzero((of_fresh >= LOCKED).all(axis=1))  # not those of deleted and quarantined rows alone
+        names = {name: fresh.column(name).take(pa.array(used)) for name in fresh.column_names}
+        joined = group_table_of(names, of_fresh[used], None, generation)
+        return codes, pa.concat_tables([self.known, joined.cast(self.known.schema)]).combine_chunks(), bridges
+
+    def _folds(self, pack: Pack) -> Ints:
+        """Return the folds of each level (levels, repeats), of known and new ones; -3 where no row decides it."""
+        of_row, fresh = self._levels
+        known_folds = codes_in(self.known).astype(np.int64)
+        # The combinations of folds over the repeats, and which of them each known level has.
+        distinct = np.unique(np.vstack([known_folds, self.codes[self.in_use]]), axis=0)
+        of_known = _rows_in(distinct, known_folds)
+        of_known[(known_folds < LOCKED).any(axis=1)] = -1  # levels of excluded rows alone are free, like new ones
+        of_level = np.concatenate([of_known, np.full(fresh.num_rows, -1)])
+        own = np.where(self.in_use, _rows_in(distinct, self.codes), -1)
+        group, where = self._together(of_row, of_level, np.column_stack([of_level[of_row], own]))
+        folds = np.full((of_level.size, distinct.shape[1]), EXCLUDED, dtype=np.int64)
+        folds[of_level >= 0] = distinct[of_level[of_level >= 0]]
+        folds[where >= 0] = distinct[where[where >= 0]]
+        loose = (group >= 0) & (where < 0)
+        if loose.any():  # what hangs on nothing known is packed
+            numbers = np.full(of_level.size, -1)
+            _, numbers[loose] = np.unique(group[loose], return_inverse=True)
+            rows = np.flatnonzero(self.new & (numbers[of_row] >= 0).any(axis=1))
+            # A row's loose levels are of one group and its others are -1, so the largest is that group.
+            # Rows in use are anchors of their own, so a loose group has new rows alone.
+            packed = pack(rows, numbers[of_row[rows]].max(axis=1), self._names(numbers))
+            folds[loose] = packed[numbers[loose]]
+        return folds
+
+    def _together(self, of_row: Ints, of_level: Ints, anchors: Ints) -> tuple[Ints, Ints]:
+        """Return the group that each level without a fold is in, -1 for others, and where most of its rows belong."""
+        free = of_level < 0
+        rows = np.flatnonzero((self.new | self.in_use) & free[of_row].any(axis=1))
+        # A level that has a fold is masked out, or it would join all that is new beside it into one group.
+        open_levels = np.where(free[of_row[rows]], of_row[rows], -1)
+        component = components_of(open_levels)
+        group = np.full(of_level.size, -1)
+        for column in open_levels.T:
+            group[column[column >= 0]] = component[column >= 0]
+        n_groups, n_places = int(component.max(initial=-1)) + 1, int(anchors.max(initial=-1)) + 1
+        votes = np.zeros((n_groups, max(n_places, 1)), dtype=np.int64)
+        for column in anchors[rows].T:
+            np.add.at(votes, (component[column >= 0], column[column >= 0]), 1)
+        # Of equal votes the least place: `distinct` is sorted, so the order of rows decides nothing.
+        best = np.where(votes.sum(axis=1) > 0, votes.argmax(axis=1), -1)
+        return group, np.where(group >= 0, best[np.maximum(group, 0)] if n_groups else -1, -1)
+
+    def _names(self, numbers: Ints) -> pa.Array:
+        """Return a name for each group of new levels: the least of its levels, so that their order does not matter."""
+        levels = pa.concat_tables([self.known.select(["entity", "group"]), self._levels[1]])
+        texts = [f"{entity}={level}" for entity, level in zip(*levels.to_pydict().values(), strict=True)]
+        least: dict[int, str] = {}
+        for number, text in zip(numbers.tolist(), texts, strict=True):
+            if number >= 0:
+                least[number] = min(least.get(number, text), text)
+        return pa.array([least[number] for number in range(len(least))], pa.large_string())
+
+
+def _rows_in(distinct: Ints, rows: Ints) -> Ints:
+    """Return the place of each of ``rows`` among ``distinct`` ones; of a row that is not there any place."""
+    places = np.zeros(rows.shape[0], dtype=np.int64)
+    for place, combination in enumerate(distinct):
+        places[(rows == combination).all(axis=1)] = place
+    return places

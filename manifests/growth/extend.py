@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.identity import content_of, digests_of, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
-from evenfold.manifests.membership import LOCKED
+from evenfold.manifests.membership import LOCKED, UNKNOWN
+from evenfold.manifests.plan import used_columns
 from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
 from evenfold.manifests.store.write import write_manifest
-from evenfold.manifests.tables.canonical import amount, listed, verb
-from evenfold.manifests.tables.source import held_or_source
+from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, listed, verb
+from evenfold.manifests.tables.keys import matured, positions_in, waiting_keys, with_keys
+from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Predefined, SplitError, all_strategies
+from evenfold.splitters.deployed import shown
+from numpy.typing import NDArray
 
-from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
+from .assign import Growth, Merged, grow
 
+GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
 NOTHING_NEW = "there is nothing new."
 
 
@@ -69,7 +75,7 @@ def extend(
     """
     manifest = manifest_of(manifest)
     whole = in_memory(manifest, memory)
-    grown = _grown(whole, held_or_source(data), batch, merged, max_missing)
+    grown = _grown(whole, data, batch, merged, max_missing)
     if not isinstance(manifest, StoredManifest):
         return grown
     root = manifest.folder.parent.parent
@@ -196,11 +202,88 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
 
 
 def _moved(parent: Manifest, child: Manifest) -> int:
-    """Return how many rows of ``parent`` have another fold in ``child``: 0, or the promise is broken.
-
-    The proof is that the parent's own identity can be made again from the child's older generations.
-    """
+    """Return how many rows of ``parent`` have another fold in ``child``: 0, by the parent's identity made anew."""
     before = child.at_generation(parent.generation)
     if before.split_id == parent.split_id:
         return 0
     return max(int((before.membership.codes != parent.membership.codes).any(axis=1).sum()), 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """The used columns of the data in key order; ``known`` is each row's place in the manifest, -1 for a new row.
+
+    ``waiting``: the keys of the rows that are left out, because their targets are not known yet.
+    """
+
+    manifest: Manifest
+    table: pa.Table
+    known: NDArray[np.int64]
+    batch: bool
+    waiting: pa.Table | None = None
+
+    @classmethod
+    def of(cls, manifest: Manifest, data: Any, batch: bool) -> Arrival:
+        """Return the data as they stand to ``manifest``; raises SplitError for missing values and repeated keys."""
+        assert manifest.keys is not None
+        spec = manifest.spec
+        used = used_columns(spec, replace(manifest.splitter.needs, fixed=False))  # nobody gives new rows a fold
+        if batch and spec.may_wait:
+            raise SplitError(
+                "a batch alone does not say which targets are known by now; pass the whole table, without batch."
+            )
+        read, waiting = matured(read_table(data, used, spec.types), spec, manifest.types, manifest.keys)
+        table = canonical_table(read, used, {**manifest.types, **spec.types})
+        spec.require_complete(table)
+        table = with_keys(table, spec, manifest.types)
+        order = key_order(table, manifest.keys.column_names)
+        table = table if order is None else table.take(order)
+        positions = positions_in(manifest.keys, table.select(manifest.keys.column_names))
+        left_out = waiting_keys(waiting, spec, manifest.types, table.select(manifest.keys.column_names))
+        arrival = cls(manifest, table, positions, batch, left_out)
+        repeated = np.flatnonzero(positions >= 0)
+        if batch and repeated.size:
+            key = ", ".join(map(shown, arrival.keys.slice(int(repeated[0]), 1).to_pylist()[0].values()))
+            raise SplitError(
+                f"{repeated.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(repeated.size, 'is', 'are')} "
+                f"in the manifest already (first key {key}); pass new rows only, or the whole table without batch."
+            )
+        return arrival
+
+    @property
+    def keys(self) -> pa.Table:
+        """The key columns."""
+        assert self.manifest.keys is not None
+        return self.table.select(self.manifest.keys.column_names)
+
+    @cached_property
+    def new(self) -> NDArray[np.int64]:
+        """The rows of the data that the manifest does not know."""
+        return np.flatnonzero(self.known < 0)
+
+    @cached_property
+    def gone(self) -> NDArray[np.int64]:
+        """The rows of the manifest that the data lack, and that were not deleted before."""
+        if self.batch:
+            return np.empty(0, dtype=np.int64)
+        present = np.zeros(self.manifest.n, dtype=np.bool_)
+        present[self.known[self.known >= 0]] = True
+        return np.flatnonzero(~present & (self.manifest.status != DELETED))
+
+    @cached_property
+    def back(self) -> NDArray[np.int64]:
+        """The rows of the manifest that were deleted and stand in the data again."""
+        positions = self.known[self.known >= 0]
+        return np.asarray(positions[self.manifest.status[positions] == DELETED])
+
+    def active(self) -> NDArray[np.bool_]:
+        """Return which rows of the data are in the manifest and in use."""
+        # A row that was deleted and stands in the data again is in use: extending sets its status back.
+        return np.asarray((self.known >= 0) & (self.manifest.status[np.maximum(self.known, 0)] != QUARANTINED))
+
+    def codes(self) -> NDArray[Any]:
+        """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
+        # A new row reads row 0 here; its code is set to UNKNOWN next.
+        codes = self.manifest.membership.codes[np.maximum(self.known, 0)].astype(np.int64)
+        codes[self.known < 0] = UNKNOWN
+        return codes

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, cast
 
-from evenfold.manifests.strict import WRITTEN, Algorithm
+from evenfold.manifests.fields import WRITTEN, Algorithm
 from evenfold.splitters.deployed import require_readable
 from evenfold.splitters.errors import SplitError, above
 from pydantic import Field, TypeAdapter, ValidationError, with_config

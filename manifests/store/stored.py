@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +16,9 @@ import pyarrow.parquet as pq
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.manifest import Manifest, StatusChange
 from evenfold.manifests.membership import KINDS
-from evenfold.manifests.spec import SplitSpec, read_spec
+from evenfold.manifests.spec import read_spec
 from evenfold.manifests.state import State
 from evenfold.manifests.store.header import REMEDY, WAITING as WAITING, Header, folder_of, prove_files, read_header
-from evenfold.manifests.tables.canonical import is_pseudonym
 from evenfold.manifests.tables.source import require_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, reason_of
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 
 def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
-    """Return what joined or changed with ``generation``, by file name.
-
-    Resamples, pairs and rows that wait are those of the newest generation.
-    """
+    """Return what joined or changed with ``generation``, by file name; of draws, pairs and waiting rows the newest."""
     number, keys, born = f"{generation:04d}", manifest.keys, manifest.born
     rows = slice(None) if born is None else np.flatnonzero(born == generation)
     if keys is not None and born is not None:
@@ -109,7 +106,7 @@ def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Man
     read, splitter = KINDS[header["kind"]].read, whole["spec"].splitter()
     return Manifest(
         **whole,
-        state=State.of(cast(Any, header["state"])),
+        state=State.of(header["state"]),
         membership=read(rows, tables, splitter=splitter, keys=keys, n_splits=header["n_splits"]),
         keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
@@ -127,19 +124,8 @@ def described(header: Header, path: Path) -> dict[str, Any]:
     """Return what the header alone says of the manifest in ``path``, by the fields of ``Manifest``."""
     names = ("types", "fingerprint", "plan_id", "version", "parent_split_id")
     algorithm = {name: value for name, value in header["algorithm"].items() if name != "portable"}
-    spec = _as_it_was(read_spec(header["spec"], stored=True), header["types"])
+    spec = read_spec(header["spec"])
     return {name: header[name] for name in names} | {"spec": spec, "algorithm": algorithm, "uri": str(path)}  # type: ignore[literal-required]
-
-
-def _as_it_was(spec: SplitSpec, types: dict[str, str]) -> SplitSpec:
-    """Return the specification with what was encoded: earlier versions encoded keys alone and did not say so."""
-    if spec.key_encoding is None:
-        return spec
-    encoded = [name for name in spec.pseudonyms() if is_pseudonym(types.get(name, ""))]
-    if encoded == [name for name in spec.pseudonyms() if name in types]:
-        return spec
-    encoding = spec.key_encoding.model_copy(update={"encode": ("key",)})
-    return spec.model_copy(update={"key_encoding": encoding})
 
 
 def _of_kind(tables: dict[str, pa.Table], kind: str) -> list[pa.Table]:
@@ -161,7 +147,7 @@ def _compare_headers(header: Header, file: Path) -> None:
         )
 
 
-def _told(fields: dict[str, Any]) -> set[tuple[str, str]]:
+def _told(fields: Mapping[str, object]) -> set[tuple[str, str]]:
     return {(name, json.dumps(value, sort_keys=True)) for name, value in fields.items()}
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from evenfold.manifests.fields import Strict
 from evenfold.manifests.identity import digest_table, plan_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws
 from evenfold.manifests.store.stored import read_manifest
-from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 
@@ -34,22 +34,24 @@ class Damage(Strict):
     last_row: int | None = None
 
 
+Proven = str | Damage | None  # what was made anew, what differs, or nothing to prove
+
+
 def damaged_files(folder: Path, entries: list[ListedFile]) -> Iterator[Damage]:
     """Yield the damage of each listed file, and the files that a reader would take for parts of the manifest."""
     for entry in entries:
         file, name, rows = folder / entry["path"], entry["path"], amount(int(entry["rows"]), "row")
         if not file.exists():
-            yield Damage(file=name, message=f"{name} is missing, and its {rows} with it; {REMEDY}")
+            yield _differs(f"{name} is missing, and its {rows} with it", name)
             continue
         same_bytes = sha256(file) == entry["sha256"]
         block = _first_damaged_block(file, entry)
         if same_bytes and (block or file.stat().st_size != entry["bytes"]):
-            sentence = f"manifest.json does not say of {name} what its undamaged bytes hold; {REMEDY}"
-            yield Damage(file="manifest.json", message=sentence)
+            yield _differs(f"manifest.json does not say of {name} what its undamaged bytes hold")
         elif block:
             yield block
         elif not same_bytes:
-            yield Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {REMEDY}")
+            yield _differs(f"{name} has other bytes than were written, and all its rows", name)
     listed = {entry["path"] for entry in entries}
     for name in sorted(file.name for part in PARTS_OF_A_MANIFEST for file in folder.glob(f"{part}.parquet")):
         if name not in listed:
@@ -122,21 +124,16 @@ def verify(folder: Any) -> Verification:
     path = folder_of(folder)
     try:
         header = read_header(path)
+        damages = list(damaged_files(path, header["files"]))
+        if not damages:
+            return _proved(path, header)
     except NoManifestError:
         raise
     except SplitError as error:
-        return _damaged(path, [Damage(file="manifest.json", message=str(error))])
-    try:
-        damages = list(damaged_files(path, header["files"]))
-        return _damaged(path, damages) if damages else _proved(path, header)
-    except SplitError as error:
-        return _damaged(path, [Damage(file="manifest.json", message=str(error))])
+        damages = [Damage(file="manifest.json", message=str(error))]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        sentence = f"manifest.json is not the header of a manifest ({type(error).__name__}: {_short(error)}); {REMEDY}"
-        return _damaged(path, [Damage(file="manifest.json", message=sentence)])
-
-
-def _damaged(path: Path, damages: list[Damage]) -> Verification:
+        why = f"manifest.json is not the header of a manifest ({type(error).__name__}: {_short(error)})"
+        damages = [_differs(why)]
     return Verification(folder=str(path), intact=False, damages=damages)
 
 
@@ -148,12 +145,13 @@ def _proved(path: Path, header: Header) -> Verification:
     for proof in PROOFS:
         try:
             proven = proof(held, header)
-        except _Differs as difference:
-            damages.append(Damage(file=difference.file, message=f"{difference}; {REMEDY}"))
         except SplitError as error:
             not_proved.append(str(error))
-        else:
-            proved += [proven] if proven else []
+            continue
+        if isinstance(proven, Damage):
+            damages.append(proven)
+        elif proven:
+            proved.append(proven)
     return Verification(
         folder=str(path),
         intact=not damages,
@@ -164,47 +162,44 @@ def _proved(path: Path, header: Header) -> Verification:
     )
 
 
-class _Differs(Exception):
-    """The record differs from what the rows give."""
-
-    def __init__(self, message: str, file: str = "manifest.json") -> None:
-        super().__init__(message)
-        self.file = file
+def _differs(message: str, file: str = "manifest.json") -> Damage:
+    """Return the damage of a record that differs from what the rows give."""
+    return Damage(file=file, message=f"{message}; {REMEDY}")
 
 
-def _plan_is_theirs(manifest: Manifest, header: Header) -> str:
+def _plan_is_theirs(manifest: Manifest, header: Header) -> Proven:
     decision = manifest.spec.decision(manifest.types)
     expected = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
     if expected != manifest.plan_id:
-        raise _Differs(
+        return _differs(
             f"specification, types and fingerprint make plan_id {expected[:16]}, not {manifest.plan_id[:16]}"
         )
     return f"specification, types and fingerprint make plan_id {expected[:16]}"
 
 
-def _header_follows(manifest: Manifest, header: Header) -> str:
+def _header_follows(manifest: Manifest, header: Header) -> Proven:
     expected = json.loads(json.dumps(describe(manifest)))
     wrong = [name for name in expected if name != "versions" and header.get(name) != expected[name]]
     place = Path(str(manifest.uri)).absolute().name
     if re.fullmatch(r"\d+\.\d+", place) and place != manifest.version:
         wrong.append("version")
     if wrong:
-        raise _Differs(f"manifest.json differs in {', '.join(dict.fromkeys(wrong))} from what its rows give")
+        return _differs(f"manifest.json differs in {', '.join(dict.fromkeys(wrong))} from what its rows give")
     return "names, counts and generations are those of the rows"
 
 
-def _nothing_moved(manifest: Manifest, header: Header) -> str | None:
+def _nothing_moved(manifest: Manifest, header: Header) -> Proven:
     if not manifest.generation or manifest.parent_split_id is None:
         return None
     if isinstance(manifest.membership, Draws) and manifest.n_splits > MOST_MEASURED:
         raise SplitError(f"the parent's split_id was not made anew: that takes {manifest.n_splits:,} draws.")
     before = manifest.at_generation(manifest.generation - 1).split_id
     if before != manifest.parent_split_id:
-        raise _Differs(f"the older rows make split_id {before[:16]}, not their parent's")
+        return _differs(f"the older rows make split_id {before[:16]}, not their parent's")
     return f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
 
 
-def _draws_come_out(manifest: Manifest, header: Header) -> str | None:
+def _draws_come_out(manifest: Manifest, header: Header) -> Proven:
     if not isinstance(manifest.membership, Draws):
         return None
     chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_MEASURED)).astype(int))
@@ -212,13 +207,8 @@ def _draws_come_out(manifest: Manifest, header: Header) -> str | None:
         try:
             manifest.in_use.pair(i)
         except SplitError as error:
-            raise _Differs(str(error), "resamples.parquet") from None
+            return _differs(str(error), "resamples.parquet")
     return f"{len(chosen):,} of {manifest.n_splits:,} draws come out as recorded"
 
 
-PROOFS: list[Callable[[Manifest, Header], str | None]] = [
-    _plan_is_theirs,
-    _header_follows,
-    _nothing_moved,
-    _draws_come_out,
-]
+PROOFS = (_plan_is_theirs, _header_follows, _nothing_moved, _draws_come_out)

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -163,11 +162,8 @@ def write_described(
             "blocks": blocks,
         }
         files.append(entry)
-    write_header(folder, {**description, "files": files})
-
-
-def write_header(folder: Path, header: Header) -> None:
-    """Write ``manifest.json``, to the disk: a field a line, for a line per number would make five times as much."""
+    header: Header = {**description, "files": files}
+    # A field a line, for a line per number would make five times as much.
     lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
     with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
         stream.write("{\n " + ",\n ".join(lines) + "\n}\n")
@@ -192,7 +188,7 @@ def describe(manifest: Manifest) -> Described:
     """Return the header of a manifest: everything but its rows and files, as JSON."""
     born = manifest.born
     rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
-    state: Any = None if manifest.state is None else manifest.state.to_json()
+    state = None if manifest.state is None else manifest.state.to_json()
     shares = {} if manifest.state is None else manifest.state.shares or {}
     parts: list[Part] = [
         {"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.membership.parts.items()

@@ -1,18 +1,19 @@
-"""Tables that are no local file: Parquet behind addresses that fsspec knows, and tables of a DuckDB file."""
+"""Tables that are read batch by batch where they lie: behind addresses, in DuckDB, in lazy frames and on clusters."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
-from evenfold.manifests.tables.canonical import one_schema, require_columns
+from evenfold.manifests.tables.canonical import INDEX, one_schema, require_columns
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import LOCAL, reason_of, require_no_password, require_readable, without_secrets
 
@@ -50,6 +51,10 @@ class Source:
         fixed = sum(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in types)
         return rows * int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
 
+    def without_index(self) -> Source:
+        """Return the table without what pandas calls an index that has no name."""
+        return replace(self, schema=pa.schema([field for field in self.schema if not INDEX.fullmatch(field.name)]))
+
 
 def opened(address: str) -> Source:
     """Return the table behind an address, no row of it read.
@@ -70,8 +75,28 @@ def opened(address: str) -> Source:
             return streamed(database.sql(f"select * from {'.'.join(map(quoted, matches[0]))}"))
         except duckdb.Error as error:
             raise _unreadable(address, error) from None
-    data = _objects(address)
-    return Source(data.schema, partial(_batches, data, address), data.count_rows(), address)
+    files, names = _listed(address)
+    with _readable(address):
+        data = pyarrow.dataset.dataset(names, filesystem=files, format="parquet")
+        parts = list(data.get_fragments())
+        with ThreadPoolExecutor(AT_ONCE) as readers:
+            schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
+        objects = pyarrow.dataset.FileSystemDataset(parts, one_schema(names, schemas), data.format, data.filesystem)
+    return of_parquet(objects, address, partial(_readable, address))
+
+
+def of_parquet(
+    data: pyarrow.dataset.Dataset, name: str, readable: Callable[[], AbstractContextManager[None]]
+) -> Source:
+    """Return Parquet files as a table; ``readable`` says what is wrong with what is read inside it."""
+
+    def batches(columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        require_columns(columns, data.schema.names)
+        with readable():
+            read = data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
+            yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
+
+    return Source(data.schema, batches, data.count_rows(), name)
 
 
 def version_of(address: str) -> tuple[Any, ...]:
@@ -102,6 +127,48 @@ def from_everywhere(address: str) -> str:
     return f"{DATABASE}{os.path.abspath(_file(path))}#{table}"
 
 
+def stream_of(data: Any) -> Source | None:
+    """Return a DuckDB relation, a lazy frame of polars or a frame of Dask or Spark as a table; None of all else."""
+    verb, source_of = _STREAMS.get(type(data).__module__.partition(".")[0].lstrip("_"), ("", None))
+    return source_of(data) if source_of is not None and hasattr(data, verb) else None
+
+
+def slices(table: pa.Table, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+    """Yield a table in parts of at most ``rows`` rows."""
+    return (table.slice(start, rows) for start in range(0, table.num_rows, rows))
+
+
+def _from_lazy(frame: Any) -> Source:
+    schema = frame.limit(0).collect().to_arrow().schema
+
+    def batches(columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        require_columns(columns, schema.names)
+        chosen = frame.select(columns)
+        return (part.to_arrow() for part in chosen.collect_batches(chunk_size=rows, maintain_order=True))
+
+    return Source(schema, batches, None, frame)
+
+
+def _from_dask(frame: Any) -> Source:
+    schema = pa.Schema.from_pandas(frame._meta, preserve_index=False)
+
+    def batches(columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        parts = (part.compute() for part in frame[columns].partitions)
+        return (piece for part in parts for piece in slices(pa.Table.from_pandas(part, preserve_index=False), rows))
+
+    return Source(schema, batches, None, frame)
+
+
+def _from_spark(frame: Any) -> Source:
+    schema = frame.limit(0).toArrow().schema
+
+    def batches(columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        # All of the columns at once: asked for only to see whether an integer target is a number or classes.
+        yield from slices(frame.select(*(f"`{name}`" for name in columns)).toArrow(), rows)
+
+    return Source(schema, batches, None, frame)
+
+
 def streamed(relation: Any) -> Source:
     """Return a DuckDB relation as a table that is read in batches."""
     ((rows,),) = relation.aggregate("count(*)").fetchall()
@@ -112,7 +179,15 @@ def streamed(relation: Any) -> Source:
         return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
 
     schema = relation.limit(0).to_arrow_table().schema
-    return Source(schema, batches, int(rows), relation)
+    return Source(schema, batches, int(rows), relation).without_index()
+
+
+_STREAMS: dict[str, tuple[str, Callable[[Any], Source]]] = {
+    "duckdb": ("to_arrow_reader", streamed),
+    "polars": ("collect_batches", _from_lazy),
+    "dask": ("map_partitions", _from_dask),
+    "pyspark": ("mapInArrow", _from_spark),
+}
 
 
 def quoted(name: str) -> str:
@@ -167,30 +242,13 @@ def _listed(address: str) -> tuple[Any, list[str]]:
     return files, names
 
 
-def _objects(address: str) -> pyarrow.dataset.Dataset:
-    """Return the objects of an address as one set of rows; SplitError where their columns differ."""
-    files, names = _listed(address)
+@contextmanager
+def _readable(address: str) -> Iterator[None]:
     try:
-        data = pyarrow.dataset.dataset(names, filesystem=files, format="parquet")
-        parts = list(data.get_fragments())
-        with ThreadPoolExecutor(AT_ONCE) as readers:
-            schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
-        schema = one_schema(names, schemas)
-        return pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
+        yield
     except SplitError:
         raise
     except (ValueError, IndexError, OSError, pa.ArrowException) as error:
-        raise _unreadable(address, error) from None
-
-
-def _batches(
-    data: pyarrow.dataset.Dataset, address: str, columns: list[str], rows: int = BATCH_ROWS
-) -> Iterator[pa.Table]:
-    require_columns(columns, data.schema.names)
-    try:
-        read = data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
-        yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
-    except (ValueError, OSError, pa.ArrowException) as error:
         raise _unreadable(address, error) from None
 
 

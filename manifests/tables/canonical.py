@@ -216,12 +216,15 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
 
 
 def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
-    """Return a canonical column as codes by first appearance: many times faster than by Python objects.
-
-    A row whose value is missing has a code of its own, which stands for None.
-    """
+    """Return a canonical column as codes by first appearance; a row without a value has one of its own, for None."""
     codes, values = numbered(column)
     return Coded(codes.astype(np.int64), (values.to_pylist() if values.null_count else to_numpy(values).tolist()))
+
+
+def encoded(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return a code per row by first appearance, -1 where its value is missing, and the values."""
+    codes = (whole(column) if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+    return codes.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64), codes.dictionary
 
 
 def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], pa.Array]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar, cast
@@ -110,10 +111,7 @@ def _not_utf8(file: Path, what: str, encoding: str = "windows-1252") -> SplitErr
 
 
 def _require_closed(file: Path, last: pa.Array | pa.ChunkedArray, n_rows: int) -> None:
-    """Raise SplitError where the last column of a file ends in a value in quotes that are never closed.
-
-    Arrow takes the end of a file for that of the value, which rows without number may be in.
-    """
+    """Raise SplitError where the last value of a file is in quotes that are never closed: rows may be within it."""
     value = last[-1].as_py() if len(last) else None
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str) or not LINE_BREAK.search(text):
@@ -244,23 +242,9 @@ def about_rows(files: Sequence[Path]) -> int:
     """
     rows = 0.0
     for file in files:
-        lines, read = _first_lines(file)
-        rows += file.stat().st_size * lines / max(read, 1) - 1
+        packed = COMPRESSED.get(file.suffix.lower())
+        with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, packed) if packed else raw as stream:
+            most = UNPACKED_BYTES // SAMPLE_BYTES if packed else 1
+            lines = sum(part.count(b"\n") for part in islice(iter(partial(stream.read, SAMPLE_BYTES), b""), most))
+            rows += file.stat().st_size * lines / max(raw.tell(), 1) - 1
     return max(int(rows), 0)
-
-
-def _first_lines(file: Path) -> tuple[int, int]:
-    """Return how many lines end in the first bytes of a file, and how many bytes of it these are."""
-    compression = COMPRESSED.get(file.suffix.lower())
-    if compression is None:
-        with file.open("rb") as plain:
-            sample = plain.read(SAMPLE_BYTES)
-        return sample.count(b"\n"), len(sample)
-    lines = 0
-    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, compression) as stream:
-        for _ in range(UNPACKED_BYTES // SAMPLE_BYTES):
-            part = stream.read(SAMPLE_BYTES)
-            lines += part.count(b"\n")
-            if not part:
-                return lines, file.stat().st_size
-        return lines, raw.tell()

@@ -1,4 +1,4 @@
-"""The one place where keys are made (as they are, or a pseudonym of them), and looked up; and other pseudonyms."""
+"""The one place where keys are made (as they are, or a pseudonym of them), and looked up; and rows that wait."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from evenfold.manifests.spec import ROW_KEY, SplitSpec
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.numbers import places_in
+from evenfold.splitters.times import ends_of, gap_of, times_of
 from numpy.typing import NDArray
 
 from .canonical import (
@@ -31,6 +32,8 @@ from .canonical import (
     key_order,
     missing_key,
     require_columns,
+    require_complete,
+    to_numpy,
     whole,
 )
 
@@ -40,23 +43,12 @@ WhichRows = Literal["all", "known"]
 def secret_of(spec: SplitSpec) -> bytes:
     """Return the secret that keys are encoded with; raises SplitError where its variable is not set."""
     assert spec.key_encoding is not None
-    value = os.environ.get(spec.key_encoding.variable)
+    value = os.environ.get(spec.key_encoding.secret)
     if not value:
         raise SplitError(
-            f"keys are encoded with the secret in {spec.key_encoding.variable}, and it is not set; set it and try "
-            "again."
+            f"keys are encoded with the secret in {spec.key_encoding.secret}, and it is not set; set it and try again."
         )
     return value.encode()
-
-
-def secret_check(spec: SplitSpec, version: int = 2) -> str:
-    """Return what tells one secret from another, and is published: slow to guess by, and of no use for other names.
-
-    Version 1 was neither; manifests of before have it.
-    """
-    if version == 1:
-        return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
-    return f"2-{_slow(secret_of(spec), f'evenfold key check 2/{spec.name}'.encode())}"
 
 
 @lru_cache(maxsize=16)
@@ -88,9 +80,9 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
 def require_secret(spec: SplitSpec, types: Mapping[str, str]) -> None:
     """Raise SplitError for another secret than the one that a manifest was made with, or none."""
     for kind in {kind for kind in types.values() if is_pseudonym(kind)}:
-        if spec.key_encoding and kind != _type(spec, secret_check(spec, 2 if ":2-" in kind else 1)):
+        if spec.key_encoding and kind != _pseudonym(spec):
             raise SplitError(
-                f"the secret in {spec.key_encoding.variable} is not the one that the manifest's keys were made with; "
+                f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with; "
                 "set the right one."
             )
 
@@ -104,7 +96,7 @@ def types_of_secret(spec: SplitSpec, types: Mapping[str, str]) -> Mapping[str, s
         return types
     try:
         require_secret(spec, types)
-        alike = _type(spec, secret_check(spec.model_copy(update={"name": ""})))
+        alike = _pseudonym(spec.model_copy(update={"name": ""}))
     except SplitError:
         return types
     return {name: alike if is_pseudonym(kind) else kind for name, kind in types.items()}
@@ -133,7 +125,7 @@ def encoded_first(table: pa.Table, spec: SplitSpec) -> tuple[SplitSpec, pa.Table
     types = column_types(table)
     spec = spec.model_copy(update={"types": spec.types | {name: types[name] for name in spec.columns.key}})
     encoded = with_keys(table, spec, {})
-    pseudonym = _type(spec, secret_check(spec))
+    pseudonym = _pseudonym(spec)
     names = [name for name in (ROW_KEY, *spec.pseudonyms()) if name in encoded.column_names]
     return spec, encoded, column_types(encoded) | dict.fromkeys(names, pseudonym)
 
@@ -145,9 +137,11 @@ def key_table(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     return with_keys(plain, spec, types).select(spec.key_names)
 
 
-def _type(spec: SplitSpec, check: str) -> str:
+def _pseudonym(spec: SplitSpec) -> str:
+    """Return the type of a pseudonym: it tells one secret from another, is slow to guess by, and of no other name."""
     assert spec.key_encoding is not None
-    return f"{PSEUDONYM}{spec.key_encoding.bits}:{check}"
+    check = _slow(secret_of(spec), f"evenfold key check 2/{spec.name}".encode())
+    return f"{PSEUDONYM}{spec.key_encoding.bits}:2-{check}"
 
 
 def _encoded(keys: pa.Table, spec: SplitSpec) -> pa.Array:
@@ -204,7 +198,7 @@ class Lookup:
     """
 
     keys: pa.Table | None
-    wanted: pa.Table | None
+    wanted: pa.Table
     rank: NDArray[np.int64]
     optional: NDArray[np.int64]
     n_known: int
@@ -214,20 +208,19 @@ class Lookup:
     def of(
         cls,
         keys: pa.Table | None,
-        wanted: pa.Table | None,
+        wanted: pa.Table,
         optional: NDArray[np.int64],
         n_known: int,
-        n_wanted: int,
-        waiting: pa.Table | None = None,
+        waiting: pa.Table | None,
     ) -> Lookup:
-        """Look the keys of ``wanted`` up among ``keys``; the ``optional`` known rows may be absent. O(n)."""
-        if keys is None or wanted is None:
-            if n_wanted != n_known:
+        """Look the rows of ``wanted`` up among ``keys``; the ``optional`` known rows may be absent. O(n)."""
+        if keys is None:
+            if wanted.num_rows != n_known:
                 raise SplitError(
                     f"the manifest holds {n_known:,} rows by position (it has no key column) and the data have "
-                    f"{n_wanted:,}; pass the same rows in the same order, or split with a key."
+                    f"{wanted.num_rows:,}; pass the same rows in the same order, or split with a key."
                 )
-            return cls(None, None, np.arange(n_known), optional, n_known, np.zeros(n_known, dtype=np.bool_))
+            return cls(None, wanted, np.arange(n_known), optional, n_known, np.zeros(n_known, dtype=np.bool_))
         rank = np.arange(n_known) if wanted.equals(keys) else positions_in(keys, wanted)
         waits = np.zeros(rank.size, dtype=np.bool_) if waiting is None else positions_in(waiting, wanted) >= 0
         return cls(keys, wanted, rank, optional, n_known, waits & (rank < 0))
@@ -252,7 +245,7 @@ class Lookup:
         # Two rows of one key have one rank, and `row` keeps one of them: then more rows are known than ranks are taken.
         repeated = self.rank.size - np.count_nonzero(self.rank < 0) > np.count_nonzero(self.row >= 0)
         unknown = (self.rank < 0) & ~self.waits
-        if self.keys is not None and self.wanted is not None and (absent.any() or repeated or unknown.any()):
+        if self.keys is not None and (absent.any() or repeated or unknown.any()):
             key_order(self.wanted, self.wanted.column_names)  # says what is wrong with the keys themselves
             sides = (
                 (self.wanted.filter(unknown), "row has no fold", "rows have no fold"),
@@ -278,3 +271,79 @@ class Lookup:
 def _first_key(rows: pa.Table) -> str:
     first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
     return ", ".join(shown(value) for value in first.to_pylist()[0].values())
+
+
+def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDArray[Any] | None:
+    """Return when the target of each row is known; None where the specification does not say it.
+
+    ``column`` returns a canonical column by its name. Raises SplitError where one has holes, and for an end before its
+    time.
+    """
+    columns = spec.columns
+    if not spec.says_when_known or columns.time is None:
+        return None
+    names = [name for name in (columns.time, columns.label_end) if name]
+    for name in names:
+        require_complete(column(name), name)
+    times = times_of(to_numpy(column(columns.time)), columns.time)
+    if columns.label_end is None:
+        return np.asarray(times + gap_of(spec.label_horizon, times, "label_horizon"))
+    return ends_of(to_numpy(column(columns.label_end)), times)
+
+
+def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> NDArray[np.bool_]:
+    """Return which rows of a table wait: those whose target is missing, or known only after the latest time in it.
+
+    Each of the two as the specification has it; rows that have no target yet need no time either.
+    """
+    columns, waits = spec.columns, np.zeros(table.num_rows, dtype=np.bool_)
+    if spec.missing_target == "wait" and columns.target is not None:
+        waits |= table.column(columns.target).is_null(nan_is_null=True).to_numpy()
+    if spec.on_immature == "use" or not spec.says_when_known or columns.time is None:
+        return waits
+    names = [name for name in (columns.time, columns.label_end) if name]
+    canonical = canonical_table(table, names, {name: types[name] for name in names if name in types})
+    ends = label_ends(spec, canonical.column)
+    times = times_of(to_numpy(canonical.column(columns.time)), columns.time)
+    return np.asarray(waits | (ends > times.max()))
+
+
+def matured(
+    table: pa.Table, spec: SplitSpec, types: Mapping[str, str], keys: pa.Table | None = None
+) -> tuple[pa.Table, pa.Table | None]:
+    """Return the rows of a table that can be split, and those that wait; None where none does.
+
+    Rows of ``keys`` do not wait any more, whatever is said of them now. Raises SplitError where rows wait that no
+    key names, and where no row is left.
+    """
+    waits = waiting_rows(table, spec, types)
+    if keys is not None and waits.any():
+        # A row that has a fold keeps it, though its target is lost again.
+        waits[positions_in(keys, key_table(table, spec, types)) >= 0] = False
+    if not waits.any():
+        return table, None
+    n, columns = int(np.count_nonzero(waits)), spec.columns
+    if spec.missing_target == "wait":
+        late = ", or it is known too late" if spec.says_when_known else ""
+        reason, keep, mend = f"{n:,} of {table.num_rows:,} rows have no {columns.target!r}{late}", "", "fill the column"
+    else:
+        reason = f"the target of {n:,} of {table.num_rows:,} rows is known only after the latest {columns.time!r}"
+        keep, mend = ", or say on_immature: use", "correct the label_end or label_horizon"
+    if not columns.key:
+        why = "rows can wait only where a key names them"
+        raise SplitError(f"{reason}, and {why}: name a key (--key), or drop those rows{keep}.")
+    if n > table.num_rows - 2:
+        raise SplitError(f"{reason}, and at least 2 must be left; {mend}{keep}.")
+    return table.filter(pa.array(~waits)), table.filter(pa.array(waits))
+
+
+def waiting_keys(
+    waiting: pa.Table | None, spec: SplitSpec, types: Mapping[str, str], used_keys: pa.Table
+) -> pa.Table | None:
+    """Return the keys of the rows that wait, in key order; SplitError where one repeats, or is in ``used_keys``."""
+    if waiting is None:
+        return None
+    keys = key_table(waiting, spec, types)
+    order = key_order(keys, keys.column_names)
+    key_order(pa.concat_tables([used_keys, keys]), keys.column_names)  # unique among all
+    return keys if order is None else keys.take(order)

@@ -24,7 +24,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_address, is_deployed, reason_of, require_readable
 from narwhals.exceptions import NarwhalsError
 
-from .addresses import Source, files_here, is_aside, opened
+from .addresses import Source, files_here, is_aside, of_parquet, opened, slices, stream_of
 from .canonical import INDEX, listed, one_schema, require_columns
 from .csv_files import csv_names, read_csv, texts_of_long
 
@@ -52,21 +52,32 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     """
     wanted = None if columns is None else list(dict.fromkeys(columns))
     path = isinstance(source, (str, Path))
-    if (apart := _apart(source)) is not None:
+    if path and not is_address(source):
+        table = _read_path(str(source), wanted, types or {})
+    elif (apart := apart_of(source)) is not None:
         names = _selected(apart.schema.names, wanted)
         # So that an address without rows still has its columns.
         empty = pa.schema([apart.schema.field(name) for name in names]).empty_table()
         table = pa.concat_tables([empty, *apart.batches(names)], promote_options="permissive")
     else:
-        table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
+        table = _from_frame(source, wanted)
     if table.num_rows == 0:
         raise no_rows(str(source) if path else f"the {type(getattr(source, 'native', source)).__name__}")
     return table
 
 
-def _apart(source: Any) -> Source | None:
-    """Return what is read batch by batch whatever it is: a source as it is, or that behind an address."""
-    return source if isinstance(source, Source) else opened(source) if is_address(source) else None
+def apart_of(source: Any) -> Source | None:
+    """Return what is read by column and batch: a source, address, Parquet, or lazy frame; None of CSV and of frames."""
+    if isinstance(source, Source):
+        return source
+    if is_address(source):
+        return opened(source).without_index()
+    if not isinstance(source, (str, Path)):
+        return stream_of(source)
+    if not is_parquet(source):
+        return None
+    with readable(source):
+        return of_parquet(parquet_data(data_files(source)), str(source), partial(readable, source)).without_index()
 
 
 def no_rows(table: str) -> SplitError:
@@ -76,16 +87,16 @@ def no_rows(table: str) -> SplitError:
 
 def column_names(source: Any) -> list[str]:
     """Return the names of the columns that ``read_table`` finds in ``source``."""
-    if _apart(source) is not None:
-        return list(schema_of(source).names)
+    if (apart := apart_of(source)) is not None:
+        return list(apart.schema.names)
     if not isinstance(source, (str, Path)):
         return _names(_frame(source))
-    files = data_files(source)
+    file = data_files(source)[0]
     try:
-        names = csv_names(files[0]) if _kind(files[0]) == "CSV" else pq.read_schema(files[0]).names
+        names = csv_names(file) if _kind(file) == "CSV" else []
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        names = read_table(source).column_names  # which says what is wrong
-    return [name for name in names if not INDEX.fullmatch(name)]
+        names = []
+    return [name for name in names or read_table(source).column_names if not INDEX.fullmatch(name)]  # or what is wrong
 
 
 def data_files(source: str | Path) -> list[Path]:
@@ -178,8 +189,6 @@ def _frame(frame: Any) -> pa.Table | nw.DataFrame[Any]:
         return frame
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
-    if hasattr(frame, "to_arrow_table"):  # a relation of DuckDB, which is asked anew each time
-        return frame.to_arrow_table()
     if isinstance(frame, pd.DataFrame):
         levels = [name for name in frame.index.names if name is not None and name not in frame.columns]
         frame = frame.reset_index(level=levels).reset_index(drop=True) if levels else frame.reset_index(drop=True)
@@ -265,13 +274,6 @@ def _alone(column: nw.DataFrame[Any], name: str, as_text: bool) -> tuple[pa.Fiel
     return pa.field(name, pa.large_string(), metadata=metadata), pa.chunked_array([pa.array(texts, pa.large_string())])
 
 
-def require_one_type(table: pa.Table, types: Mapping[str, str]) -> None:
-    """Raise SplitError for a column that was read as text for want of one type, unless ``types`` declares it."""
-    for field in table.schema:
-        if field.name not in types and SEVERAL_TYPES in (field.metadata or {}):
-            raise SplitError(field.metadata[SEVERAL_TYPES].decode())
-
-
 def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with intervals of pandas' cut and qcut as ordered categories of text, and sparse columns dense."""
     plain = frame.copy(deep=False)
@@ -293,35 +295,14 @@ def blocks_of(
 
     Of Parquet files and addresses a few blocks are in memory at a time, of anything else the whole.
     """
-    wanted = list(dict.fromkeys(columns))
-    if (apart := _apart(source)) is not None:
-        yield from apart.batches(wanted, rows)
-        return
-    if isinstance(source, (str, Path)) and is_parquet(source):
-        with readable(source):
-            data = parquet_data(data_files(source))
-            require_columns(wanted, data.schema.names)
-            batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
-            yield from (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
-        return
-    table = read_table(source, wanted, types)
-    yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))
+    wanted, apart = list(dict.fromkeys(columns)), apart_of(source)
+    return slices(read_table(source, wanted, types), rows) if apart is None else apart.batches(wanted, rows)
 
 
 def schema_of(source: Any) -> pa.Schema:
     """Return the names and types of a source's columns; of Parquet files and addresses without reading a row."""
-    if (apart := _apart(source)) is not None:
-        schema = apart.schema
-    elif isinstance(source, (str, Path)) and is_parquet(source):
-        schema = parquet_data(data_files(source)).schema
-    else:
-        schema = read_table(source).schema
-    return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
-
-
-def has_columns_apart(source: Any) -> bool:
-    """Return whether a column of a source is read without the others: of Parquet files, addresses and sources."""
-    return isinstance(source, Source) or is_address(source) or (isinstance(source, (str, Path)) and is_parquet(source))
+    apart = apart_of(source)
+    return read_table(source).schema if apart is None else apart.schema
 
 
 def is_parquet(path: str | Path) -> bool:

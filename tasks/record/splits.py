@@ -18,7 +18,7 @@ from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.tables.canonical import infer_type
-from evenfold.manifests.tables.read import has_columns_apart, schema_of
+from evenfold.manifests.tables.read import apart_of
 from evenfold.reports import Origin, Page, verdict_of
 from evenfold.reports.splits.data import see
 from evenfold.reports.splits.page import split_page
@@ -136,10 +136,10 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
 
 
 def _columns(split: SplitRef) -> dict[str, str]:
-    if not has_columns_apart(split.data):
+    apart, types = apart_of(split.data), {}
+    if apart is None:
         return split.stored().types
-    types = {}
-    for field in schema_of(split.data):
+    for field in apart.schema:
         types[field.name] = "text"
         with suppress(SplitError):  # of a list, say, which no split reads
             types[field.name] = infer_type(field.type, field.name)

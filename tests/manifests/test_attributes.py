@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from audited import asked, finding
 from evenfold.manifests import GATES, audit, decide, measure
-from evenfold.manifests.attributes import MISSING, OTHERS, columns_of_folds, levels_of
+from evenfold.manifests.balance import MISSING, OTHERS, columns_of_folds, levels_of
 
 N = 400
 

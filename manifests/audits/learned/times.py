@@ -7,9 +7,9 @@ from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.attributes import columns_of_folds
 from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Outcome, SplitByTime
+from evenfold.manifests.balance import columns_of_folds
 from evenfold.manifests.joined import JoinedLabels
 from evenfold.manifests.tables.canonical import listed, verb
 from evenfold.splitters import Stream

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import Manifest, adopt, decide, export
 from evenfold.manifests.exchange.export import CALIBRATING
-from evenfold.manifests.exchange.forms import Format
+from evenfold.manifests.fields import Format
 from evenfold.splitters import SplitError
 from tables import PARTS, REPEATED, split, visits
 

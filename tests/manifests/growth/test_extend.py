@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import decide, diff, extend, read_manifest, verify, write_manifest
-from evenfold.manifests.growth.assign import GROWING_VERSION
+from evenfold.manifests.growth.extend import GROWING_VERSION
 from evenfold.splitters import SplitError
 from tables import arrivals
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from evenfold.manifests import Snapshot, decide, extend
 from evenfold.manifests.growth.arrivals import check_arrival
-from evenfold.manifests.growth.snapshots import types_of
+from evenfold.manifests.growth.newcomers import types_of
 
 SPEC = {"name": "rows", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
 

@@ -3,8 +3,10 @@
 import datetime
 import gzip
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -76,12 +78,23 @@ def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path)
             "column 'key' holds text that is no Unicode, half of a pair of surrogates; correct it",
         ),
         (lambda f: pd.concat([f, f[["x"]]], axis=1), "2 columns are called 'x'; give each a name of its own"),
-        (lambda f: pl.from_pandas(f).lazy(), r"LazyFrame is not a table; pass its \.collect\(\)"),
+        (lambda f: SimpleNamespace(collect=f.copy), r"SimpleNamespace is not a table; pass its \.collect\(\)"),
     ],
 )
 def test_a_frame_that_cannot_be_read_is_answered_in_a_sentence(made: Any, message: str) -> None:
     with pytest.raises(SplitError, match=message):
         decide({"strategy": "KFold", "columns": {"key": "key"}}, made(pd.DataFrame({"key": range(20), "x": range(20)})))
+
+
+def test_a_lazy_frame_and_a_relation_are_read_wherever_a_table_is() -> None:
+    frame = pd.DataFrame({"key": range(20), "x": range(20)})
+    spec = {"strategy": "KFold", "columns": {"key": "key"}}
+    manifest = decide(spec, frame)
+    for lazy in (pl.from_pandas(frame).lazy(), duckdb.from_df(frame)):
+        assert read_table(lazy, ["x"]).equals(read_table(frame, ["x"]))
+        assert column_names(lazy) == ["key", "x"]
+        assert decide(spec, lazy).split_id == manifest.split_id
+        assert manifest.fold_of(lazy).tolist() == manifest.fold_of(frame).tolist()
 
 
 WORDS = ["NA", "null", "nan", "N/A", "NULL", "None"]

@@ -9,19 +9,18 @@ from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.engines.spill import EngineName, engine_named, spilled
-from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, require_rows, room_of
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.plan import Plan, used_columns
+from evenfold.manifests.spec import Columns, SplitSpec, name_like, read_spec
+from evenfold.manifests.store.stored import StoredManifest
+from evenfold.manifests.store.write import write_manifest
+from evenfold.manifests.tables.canonical import InKeyOrder, numbered, require_columns
+from evenfold.manifests.tables.read import no_rows
+from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, require_rows, room_of, source_of
 from evenfold.splitters import HashSplit, SplitError
 from evenfold.splitters.deployed import is_address
 
-from .manifest import Manifest
-from .plan import Plan, used_columns
-from .spec import Columns, SplitSpec, name_like, read_spec
-from .store.stored import StoredManifest
-from .store.write import write_manifest
-from .tables.canonical import InKeyOrder, numbered, require_columns
-from .tables.read import no_rows
-from .tables.source import source_of
+from .spill import EngineName, engine_named, spilled
 
 FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
 
