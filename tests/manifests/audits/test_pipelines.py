@@ -25,16 +25,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, TargetEncoder
 from typer.testing import CliRunner
 
-N, NUMBERS = 600, list("abcdef")
+N, MANY, NUMBERS = 600, 1500, list("abcdef")
 
 
-def rows() -> pd.DataFrame:
+def rows(n: int = N) -> pd.DataFrame:
     random = np.random.default_rng(0)
-    frame = pd.DataFrame(random.normal(size=(N, 6)), columns=NUMBERS)
-    frame["y"] = (frame["a"] + random.normal(size=N) > 0.8).astype(int)
-    frame["city"] = [f"c{code}" for code in random.integers(0, 30, N)]
-    frame["day"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N) // 20, "D")
-    return frame.assign(shop=np.arange(N) % 20, amount=random.gamma(2, 30, N), id=random.permutation(N))
+    frame = pd.DataFrame(random.normal(size=(n, 6)), columns=NUMBERS)
+    frame["y"] = (frame["a"] + random.normal(size=n) > 0.8).astype(int)
+    frame["city"] = [f"c{code}" for code in random.integers(0, 30, n)]
+    frame["day"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(n) // 20, "D")
+    return frame.assign(shop=np.arange(n) % 20, amount=random.gamma(2, 30, n), id=random.permutation(n))
 
 
 def scaled(frame: pd.DataFrame) -> Any:
@@ -166,8 +166,8 @@ def test_the_command_and_a_flow_that_are_given_a_build_tell_of_it_and_stop_for_i
         "def build(frame):\n    return frame[['a']].assign(c=frame.groupby('city')['y'].transform('mean'))"
     )
     tree = "sklearn.tree:DecisionTreeClassifier"
-    how: dict[str, Any] = {"key": "id", "target": "y", "model": tree, "name": "built", "engine": "plain"}
-    plain, asked = (evaluate(rows(), **how, **more) for more in ({}, {"build": "own_features:build"}))
+    how: dict[str, Any] = {"key": "id", "target": "y", "model": tree, "name": "built", "engine": "plain", "n_splits": 3}
+    plain, asked = (evaluate(rows(MANY), **how, **more) for more in ({}, {"build": "own_features:build"}))
     told = dict.fromkeys(("build_target_of_others", "build_features_of_others", "build_own_target"), "failed")
     found = {finding.check: finding.gate for finding in asked.audit.findings}
     assert found == {finding.check: finding.gate for finding in plain.audit.findings} | told
@@ -177,7 +177,7 @@ def test_the_command_and_a_flow_that_are_given_a_build_tell_of_it_and_stop_for_i
     )
     assert "own_features:build: training features move with the targets" in Path(page).read_text(encoding="utf-8")
     with pytest.raises(GateError, match="own_features:build: training features move with the targets"):
-        retrain(rows(), **how, build="own_features:build")
+        retrain(rows(MANY), **how, build="own_features:build")
     folder, table = str(asked.split.folder), str(asked.split.data)
     ran = CliRunner().invoke(app, ["audit", folder, table, "--pipeline", "own_features:build"])
     assert ran.exit_code == 1
@@ -189,8 +189,8 @@ def test_the_command_and_a_flow_that_are_given_a_build_tell_of_it_and_stop_for_i
     flags = [f"--gate={name}={limit}" for name, limit in gates.items()]
     flags += [f"--ignore={code}={reason}" for code, reason in ignore.items()]
     assert not CliRunner().invoke(app, ["audit", folder, table, "--pipeline", "own_features:build", *flags]).exit_code
-    spec = {"strategy": "StratifiedKFold", "columns": {"key": "id", "target": "y"}, "gates": gates, "ignore": ignore}
-    accepted = evaluate(rows(), spec=spec, model=tree, name="built", engine="plain", build="own_features:build").audit
+    spec = {"strategy": "StratifiedKFold", "gates": gates, "ignore": ignore}
+    accepted = evaluate(rows(MANY), spec, **how, build="own_features:build").audit
     assert {finding.check for finding in accepted.ignored} == {"build_features_of_others", "build_own_target"}
     assert accepted.passed["build_target_of_others"].startswith("own_features:build: training features move")
     before, split = audit_key(asked.split, build="own_features:build"), asked.split
@@ -198,18 +198,15 @@ def test_the_command_and_a_flow_that_are_given_a_build_tell_of_it_and_stop_for_i
     monkeypatch.delitem(sys.modules, "own_features")
     assert audit_key(split) == audit_key(plain.split) != before != audit_key(split, build="own_features:build")
     with pytest.raises(SplitError, match="StandardScaler is no function"):
-        evaluate(rows(), **how, build=StandardScaler())
-
-
-N = 1500
+        evaluate(rows(MANY), **how, build=StandardScaler())
 
 
 def rows_of(seed: int = 0, noise: float = 1.0) -> tuple[pd.DataFrame, np.random.Generator]:
     """Return rows of three numbers and a class that two of them tell something of."""
     random = np.random.default_rng(seed)
-    frame = pd.DataFrame(random.normal(size=(N, 3)), columns=list("abc"))
-    frame["y"] = (frame["a"] - frame["b"] + noise * random.normal(size=N) > 0).astype(int)
-    frame["id"] = [f"K{i:05d}" for i in random.permutation(N)]
+    frame = pd.DataFrame(random.normal(size=(MANY, 3)), columns=list("abc"))
+    frame["y"] = (frame["a"] - frame["b"] + noise * random.normal(size=MANY) > 0).astype(int)
+    frame["id"] = [f"K{i:05d}" for i in random.permutation(MANY)]
     return frame, random
 
 
@@ -223,7 +220,7 @@ def stakes(frame: pd.DataFrame, check: str, **roles: str) -> dict[str, Any]:
 def test_a_feature_that_gives_the_target_away_is_worth_what_the_others_alone_do_not_reach() -> None:
     frame, random = rows_of()
     honest = stakes(frame.assign(copy=frame["y"]), "target_like_features")["mended"]
-    frame["paid"] = frame["y"] + random.normal(size=N) * 0.3
+    frame["paid"] = frame["y"] + random.normal(size=MANY) * 0.3
     found = stakes(frame, "giveaway_features")
     assert found["measure"] == "AUC"
     assert found["as_split"] > 0.98
@@ -245,10 +242,10 @@ def test_repeated_rows_of_pure_chance_are_worth_all_that_they_seemed_to_tell() -
 @pytest.mark.parametrize(("check", "roles"), [("unnamed_entities", {}), ("group_in_two_folds", {"group": "device"})])
 def test_an_entity_is_worth_what_it_tells_of_its_own_other_rows(check: str, roles: dict[str, str]) -> None:
     frame, random = rows_of()
-    device = random.integers(0, 60, N)
+    device = random.integers(0, 60, MANY)
     frame["device"] = [f"D{code:03d}" for code in device]
     frame["weight"] = random.normal(size=60)[device]  # what the model recognises it by
-    frame["y"] = (random.normal(size=60)[device] + 0.3 * random.normal(size=N) > 0).astype(int)
+    frame["y"] = (random.normal(size=60)[device] + 0.3 * random.normal(size=MANY) > 0).astype(int)
     found = stakes(frame, check, **roles)
     assert found["as_split"] > 0.9
     assert found["mended"] < 0.7
