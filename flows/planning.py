@@ -70,7 +70,7 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
 
 
 def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
-    from evenfold.tasks.record.models.registry import champion_of
+    from evenfold.tasks.record.models.registered import champion_of
     from evenfold.tasks.splits import newest, stage_extension  # tasks, and with them Prefect
 
     spec, data = request.specification, from_anywhere(request.data)

@@ -12,17 +12,14 @@ from .outcomes import (
 )
 from .record.evaluations import record_evaluation as record_evaluation
 from .record.looks import record_look as record_look, record_look_scores as record_look_scores
-from .record.models.committing import (
-    RolledBack as RolledBack,
-    Withdrawn as Withdrawn,
-    roll_back as roll_back,
-    withdraw as withdraw,
-)
+from .record.models.committing import Withdrawn as Withdrawn, withdraw as withdraw
 from .record.models.history import champion_as_of as champion_as_of, replay as replay
-from .record.models.registry import (
+from .record.models.registered import (
+    RolledBack as RolledBack,
     read_champion as read_champion,
-    register_model as register_model,
+    roll_back as roll_back,
 )
+from .record.models.retraining import register_model as register_model
 from .record.reading import load_split as load_split
 from .record.splits import record_split as record_split
 from .record.studies import log_scores as log_scores

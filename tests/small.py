@@ -110,18 +110,20 @@ def final_of(model: Any, key: str = "a" * 64) -> FinalModel:
 # The steps of a staged commit, each by the function that comes after it, and whether the month is committed by then.
 STEPS = {
     "staged": ("flows.retraining", "committing", False),
-    "intended": ("registry", "_new_version", False),
-    "logged": ("registry", "_decided", False),
-    "registered": ("registry", "make_champion", True),
-    "replacing": ("registry", "put_aliases", True),
+    "intended": ("retraining", "_new_version", False),
+    "logged": ("retraining", "_decided", False),
+    "registered": ("registered.RegisteredModel", "make_champion", True),
+    "replacing": ("registered.RegisteredModel", "put_aliases", True),
     "promoted": ("committing", "_finish", True),
     "renamed": ("committing", "results_of", True),
     "offered": ("flows.retraining", "keep_snapshot", True),
-    "kept": ("registry", "close_retraining", True),
+    "kept": ("retraining", "close_retraining", True),
 }
 
 
 def called(module: str, name: str) -> tuple[Any, str]:
+    module, _, kind = module.partition(".Registered")
     place = import_module(f"evenfold.{'' if '.' in module else 'tasks.record.models.'}{module}")
+    place = getattr(place, f"Registered{kind}") if kind else place
     step = getattr(place, name)
     return (step.fn, "fn") if hasattr(step, "fn") else (place, name)

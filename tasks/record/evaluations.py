@@ -33,20 +33,21 @@ from evenfold.tasks.work import Work, work_of
 from .entries import (
     MOST_FOLDS,
     PARTIAL,
+    RECIPE,
     Entry,
     code_tags,
     confusion_metrics,
     estimate_metrics,
     light_model_of,
     named_apart,
+    recipe_json,
     run_key,
     short_tags,
     split_tags,
     unless_usual,
     with_code,
 )
-from .models.signatures import RECIPE, keep_signed
-from .reading import recipe_json
+from .models.stored_models import keep_model_of
 from .splits import page_on_server, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, no_tags, tracker_of
 
@@ -225,10 +226,10 @@ class _Record:
             tracker.reads(run_id, data_input(split, of.fingerprint, "training"), split_input(split, self.split_run))
             if of.scores:
                 self._write_folds(tracker, run_id, key)
-            tracker.keep_model_of(run_id, self.models.get("all rows"), self.estimator)
+            keep_model_of(tracker, run_id, self.models.get("all rows"), self.estimator)
             digests = tracker.keep(run_id, artifacts | self.tables)
             sha256 = {name: digests[name] for name in self.tables}
-            keep_signed(tracker, run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": sha256})
+            tracker.keep_signed(run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": sha256})
         if failure:
             tracker.fail(run_id, failure)
         return run_id
@@ -315,7 +316,7 @@ class _Record:
                 metrics=metrics,
             )
             with tracker.run(child, parent=run_id) as fold:
-                tracker.keep_model_of(fold, self.models.get(score.name), self.estimator)
+                keep_model_of(tracker, fold, self.models.get(score.name), self.estimator)
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, object]:

@@ -28,18 +28,19 @@ from evenfold.tasks.work import work_of
 
 from .entries import (
     MOST_FOLDS,
+    RECIPE,
     Entry,
     code_tags,
     estimate_metrics,
     light_model_of,
+    recipe_json,
     run_key,
     short_tags,
     split_tags,
     unless_usual,
     with_code,
 )
-from .models.signatures import RECIPE, keep_signed
-from .reading import read_recipe, recipe_json
+from .reading import read_recipe
 from .tracker import NOTE, Tracker, tracker_of
 
 _ON_HOLDOUT = "tags.`evenfold.holdout` = '{}'"  # runs of looks, in whatever experiment
@@ -214,7 +215,7 @@ def record_tuning(
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         _record_trials(tracker, run_id, whole.key, split, model, tried if len(tried) <= MOST_FOLDS else ())
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
-        keep_signed(tracker, run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
+        tracker.keep_signed(run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
         trials = [{"params": each.params, "estimates": [asdict(one) for one in each.estimates]} for each in tried]
         inside = {} if nested is None else {"nested": nested.model_dump(mode="json")}
         means, spreads = [score.value for score in scores], [score.sd for score in scores]

@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ from evenfold.tasks.runtime.home import Home, redacted
 from evenfold.tasks.steps import step
 from pydantic import TypeAdapter, ValidationError
 
-from .entries import MOST_FOLDS, code_in
-from .models.signatures import EVALUATION, RECIPE, read_signed, require_signed_version
+from .entries import MOST_FOLDS, RECIPE, code_in
+from .models.signatures import EVALUATION, require_signed_version
 from .runs import metrics_in
 from .tracker import Tracker
 
@@ -113,7 +113,7 @@ class Recorded:
     def is_ours(self) -> bool:
         """Return whether this home or its team recorded these predictions; anybody else's decide nothing."""
         try:
-            recipe, signed = read_signed(Tracker(Home.here(), "unused"), self.run_id, RECIPE)
+            recipe, signed = Tracker(Home.here(), "unused").read_signed(self.run_id, RECIPE)
         except Exception:  # gone, or none of ours; MLflow's errors differ by store
             return False
         return signed and recipe.get("sha256") == {"predictions.parquet": self.digest}
@@ -183,7 +183,7 @@ def read_recipe(run_id: str | Retraining, data: str | None = None) -> Recipe:
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
     try:
-        recipe, signed = read_signed(tracker, str(run.info.run_id), RECIPE)
+        recipe, signed = tracker.read_signed(str(run.info.run_id), RECIPE)
     except Exception:
         raise SplitError(
             f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "
@@ -224,16 +224,6 @@ def apparent_of(a: Sequence[Estimate], b: Sequence[Estimate], metric: str) -> tu
     """Return what two evaluations score on their training rows, where both say it."""
     first, second = (next((each.apparent for each in side if each.metric == metric), None) for side in (a, b))
     return None if first is None or second is None else (first, second)
-
-
-def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, object]:
-    """Return what ``read_recipe`` reads; an address loses its password, and has to be given again."""
-    where = split.model_copy(update={"data": redacted(split.data)})
-    return {
-        "model": model.model_dump(mode="json"),
-        "split": where.model_dump(mode="json"),
-        "estimates": [asdict(estimate) for estimate in estimates],
-    }
 
 
 def metrics_of(recorded: Recorded) -> list[str]:

@@ -15,23 +15,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
 from evenfold.manifests.store.header import sha256
 from evenfold.reports.texts import plain
-from evenfold.tasks.outcomes import FinalModel, SplitRef
+from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.results.preimages import differences
 from evenfold.tasks.runtime.files import room, write_aside
 from evenfold.tasks.runtime.home import Home, in_silence, locked, redacted
 from evenfold.tasks.runtime.progress import at_stop
+from evenfold.tasks.runtime.signing import is_signed, sign
+from evenfold.tasks.steps.outages import unreachable
+from pydantic import BaseModel
 
 from .entries import PARTIAL, UNCODED, Entry, LightModel, Point, code_in, news
-from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, Param, RunTag
+    from mlflow.entities import DatasetInput, LoggedModel, Param, RunTag
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
@@ -40,10 +42,10 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
-KEPT = "evenfold.model_key"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
 About = Callable[[str], Mapping[str, Any]]  # the tags of a run, of its id
+M = TypeVar("M", bound=BaseModel)
 
 
 def no_tags(run_id: str) -> Mapping[str, Any]:
@@ -271,12 +273,17 @@ class Tracker:
         if JUDGED in run.data.tags:
             return str(run.data.tags[JUDGED])
         # A kill may have come between a model and the tag that names it.
-        left = models_of(self.client, self.experiment_id, run.info.run_id, light.name) if exists else []
+        left = self.models(run.info.run_id, light.name) if exists else []
         params = {name: str(value)[:5900] for name, value in light.params.items() if value not in (None, {})}
         model = left[0] if left else self.client.create_logged_model(
             self.experiment_id, light.name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",
         )  # fmt: skip
         return str(self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id)
+
+    def models(self, run_id: str, name: str) -> list[LoggedModel]:
+        """Return the logged models of a run that have a name."""
+        of_run = self.client.search_logged_models([self.experiment_id], f"source_run_id = '{run_id}'")
+        return [model for model in of_run if model.name == name]
 
     def tell(self, run_id: str, tags: Mapping[str, Any]) -> None:
         """Set tags of a run, such as its description, in one call."""
@@ -302,25 +309,33 @@ class Tracker:
             self.client.log_artifacts(run_id, folder)
             return {name: sha256(path) for name, path in paths.items()}
 
-    def keep_model(
-        self, run_id: str, final: FinalModel, requirements: list[str], example: pd.DataFrame | None = None
-    ) -> str:
-        """Log a model of ``fit_final`` and return its URI; naming what it requires saves MLflow a subprocess.
+    def keep_signed(self, run_id: str, name: str, content: Mapping[str, object]) -> None:
+        """Keep a JSON artifact of a run, signed for this very run beside the signatures that it has."""
+        plain = json.loads(json.dumps(content, default=str))
+        before, kind = plain.pop("signatures", []), Path(name).stem
+        signature = sign(kind, {"run": run_id, kind: plain})
+        self.keep(run_id, {name: plain | {"signatures": [*before, signature]}})
 
-        With an ``example`` of what it reads, the model has a signature and shows it. The metrics that the run holds
-        are the model's too. Raises UntrustedNameError for a model that is not ours.
-        """
-        model, types = load_final(final)
-        how: dict[str, object] = {"pip_requirements": requirements, "skops_trusted_types": types}
-        if example is not None:
-            how |= {"signature": signature_of(model, example), "input_example": example}
-        return keep_stored(self, run_id, model, final.file.path, how)
+    def read_signed(self, run_id: str, name: str) -> tuple[Any, bool]:
+        """Return a JSON artifact of a run, and whether this home or its team signed it for that run."""
+        with tempfile.TemporaryDirectory() as folder:
+            content = json.loads(self.fetch(run_id, name, Path(folder)).read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or not isinstance(signatures := content.get("signatures"), list):
+            return content, False
+        plain, kind = {field: value for field, value in content.items() if field != "signatures"}, Path(name).stem
+        return content, is_signed(kind, {"run": run_id, kind: plain}, signatures)
 
-    def keep_model_of(self, run_id: str, final: FinalModel | None, estimator: str) -> None:
-        """Log a model to a run, once: the run says by a tag of what data and recipe its model is."""
-        if final is not None and self.client.get_run(run_id).data.tags.get(KEPT) != final.key:
-            self.keep_model(run_id, final, requirements(estimator))
-            self.client.set_tag(run_id, KEPT, final.key)
+    def read_ours(self, run_id: str, name: str, kind: type[M]) -> M | None:
+        """Return a JSON artifact of a run that this home or its team signed for it; None: there is none of ``kind``."""
+        if all(artifact.path != name for artifact in self.client.list_artifacts(run_id)):
+            return None
+        try:
+            content, is_ours = self.read_signed(run_id, name)
+            return kind.model_validate(content) if is_ours else None
+        except Exception as error:  # written over, or of an earlier version; MLflow's errors differ by store
+            if unreachable(error):
+                raise
+            return None
 
     def fetch(self, run_id: str, name: str, folder: Path) -> Path:
         """Download an artifact of a run into a folder, and return where it lies."""

@@ -18,7 +18,8 @@ from evenfold.estimates.models.fit import fitted
 from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
-from evenfold.tasks.record.models.signatures import RECIPE, decision_in, read_signed, require_signed_version
+from evenfold.tasks.record.entries import RECIPE
+from evenfold.tasks.record.models.signatures import decision_in, require_signed_version
 from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import Tracker
@@ -238,11 +239,11 @@ def test_a_persons_trust_covers_the_evaluation_of_a_version(
         shop.get_model_version("shop", "2").tags["evenfold.evaluation_run_id"],
         Tracker(shared_home, "shop"),
     )
-    recipe, _ = read_signed(tracker, run_id, RECIPE)
+    recipe, _ = tracker.read_signed(run_id, RECIPE)
     shop.log_dict(run_id, recipe | {"signatures": []}, RECIPE)  # as another home's, or of an earlier release
-    assert not read_signed(tracker, run_id, RECIPE)[1]
+    assert not tracker.read_signed(run_id, RECIPE)[1]
     assert evenfold(tmp_path, "trust", "shop@2", "--yes").returncode == 0
-    assert read_signed(tracker, run_id, RECIPE)[1]
+    assert tracker.read_signed(run_id, RECIPE)[1]
 
 
 def _forged(client: MlflowClient, run_id: str, kept: dict[str, str]) -> None:

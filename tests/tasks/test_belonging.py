@@ -10,7 +10,7 @@ from evenfold.manifests import export, measure
 from evenfold.splitters import SplitError
 from evenfold.tasks import FinalModel, Home, SplitRef, aggregate, fit_final, fit_fold, split
 from evenfold.tasks.record.evaluations import record_evaluation
-from evenfold.tasks.record.models.registry import register_model
+from evenfold.tasks.record.models.retraining import register_model
 from evenfold.tasks.record.splits import record_split
 from evenfold.tasks.scores import _of_draws
 from evenfold.tasks.steps import worth_another_try

@@ -108,7 +108,7 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
 def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was begun anew is not marked by an earlier attempt, and an outage hides no reason by its own."""
     from evenfold.tasks.record.entries import Entry
-    from evenfold.tasks.record.models.registry import fail_retraining
+    from evenfold.tasks.record.models.retraining import fail_retraining
     from evenfold.tasks.record.models.signatures import OPENED
     from evenfold.tasks.retrained import Opened
 

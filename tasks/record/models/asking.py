@@ -27,7 +27,8 @@ from prefect.flow_runs import resume_flow_run, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field
 
-from .signatures import ANSWERED, keep_signed, quoted, read_ours
+from .registered import RegisteredModel
+from .signatures import ANSWERED
 
 QUESTION, ANSWER = "question.json", "answer.json"
 MOST_REASON, MOST_NAME = 1_000, 100  # characters
@@ -94,7 +95,7 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
     """
     split, decision, tracker = outcome.split, outcome.decision, tracker_of(outcome.split)
     key = digest_json([outcome.run_id, decision.champion, decision.winner, decision.promote, sorted(doubts)])
-    question = read_ours(tracker, outcome.run_id, QUESTION, Question)
+    question = tracker.read_ours(outcome.run_id, QUESTION, Question)
     if question is None or question.key != key:
         what = f"makes the {decision.winner}'s recipe the champion" if decision.promote else "lets rows join"
         why = " ".join(filter(None, [f"{decision.why}.", outcome.compared, *doubts.values()]))
@@ -104,7 +105,7 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
             until=(datetime.now(UTC) + timedelta(hours=hours)).isoformat(timespec="milliseconds"),
             flow_run=tracker.client.get_run(outcome.run_id).data.tags.get("prefect.flow_run_id", ""),
         )  # fmt: skip
-        keep_signed(tracker, outcome.run_id, QUESTION, question.model_dump(mode="json"))
+        tracker.keep_signed(outcome.run_id, QUESTION, question.model_dump(mode="json"))
         tracker.keep(outcome.run_id, {"report.html": replace(outcome.as_page(), lead=question.words).html()})
     answer = _answer(tracker, question)
     if answer is None and question.seconds > 0:
@@ -146,9 +147,8 @@ def waiting_question(name: str) -> Question:
     home = Home.here()
     home.require_record()
     tracker = Tracker(home, "")
-    waiting = f"tags.`mlflow.runName` = 'retrain/{quoted(name)}' AND attributes.status = 'SCHEDULED'"
-    run = next(tracker.runs(waiting), None)
-    question = None if run is None else read_ours(tracker, str(run.info.run_id), QUESTION, Question)
+    run = next(RegisteredModel(tracker, name).retrainings(" AND attributes.status = 'SCHEDULED'"), None)
+    question = None if run is None else tracker.read_ours(str(run.info.run_id), QUESTION, Question)
     if question is None:
         unsigned = "" if run is None else f"; that of run {run.info.run_id[:8]} was not signed by it, or was changed"
         raise SplitError(f"no retraining of {shown(repr(name))} waits for an answer of this home{unsigned}.")
@@ -176,13 +176,13 @@ def _kept(tracker: Tracker, question: Question, approve: bool, reason: str, by: 
             key=question.key, approve=approve, reason=_line(reason, MOST_REASON), by=_line(by, MOST_NAME),
             at=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
-        keep_signed(tracker, question.run_id, ANSWER, answer.model_dump(mode="json"))
+        tracker.keep_signed(question.run_id, ANSWER, answer.model_dump(mode="json"))
         tracker.tell(question.run_id, {ANSWERED: answer.words})
     return answer
 
 
 def _answer(tracker: Tracker, question: Question) -> Answer | None:
-    answer = read_ours(tracker, question.run_id, ANSWER, Answer)
+    answer = tracker.read_ours(question.run_id, ANSWER, Answer)
     return answer if answer is not None and answer.key == question.key else None
 
 

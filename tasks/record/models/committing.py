@@ -11,7 +11,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +19,18 @@ from evenfold.manifests import StoredManifest, read_header
 from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.write import STAGED, settle
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome, SplitRef, committing_place
 from evenfold.tasks.record.entries import split_key
-from evenfold.tasks.record.models.registry import (
-    CHAMPION,
-    PREVIOUS,
-    aliases_held,
-    aliases_of,
-    make_champion,
-    put_aliases,
-    registered,
-    version_of_run,
-)
-from evenfold.tasks.record.models.signatures import REPLACES, WITHDRAWN, is_signed_version, versions_of
+from evenfold.tasks.record.models.signatures import is_signed_version
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.results.store import results_of
-from evenfold.tasks.runtime.home import Home, Settings, locked
+from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps import step
+
+from .registered import CHAMPION, RegisteredModel, RolledBack, about_taking_back
 
 INTENT = "commit.json"
 
@@ -99,19 +89,18 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
             f"{place} is being committed with the registry {intent['store']}, and this one is {home.tracking_uri}; "
             "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
         )
-    client = Tracker(home, "").client
-    name = intent["name"]
-    version = version_of_run(client, name, intent["run_id"])
-    if version is not None and not is_signed_version(client.get_model_version(name, version)):
+    model = RegisteredModel(Tracker(home, ""), intent["name"])
+    version = model.version_of(intent["run_id"])
+    if version is not None and not is_signed_version(model.client.get_model_version(model.name, version)):
         version = None  # killed before it was signed: the same month signs it, and nobody loads it as it is
     if version is None and place.name.startswith(".committing-"):
         place.rename(aside) if aside else shutil.rmtree(place)
         return False
     if version is not None and intent["promote"]:
-        with aliases_held(home, name):
+        with model.alone():
             # Where it is the champion still with which this one was compared, or nobody is.
-            if aliases_of(client, name).get(CHAMPION) in (None, intent["over"], version):
-                make_champion(client, name, version)
+            if model.aliases.get(CHAMPION) in (None, intent["over"], version):
+                model.make_champion(version)
     _finish(home, place)
     return True
 
@@ -151,19 +140,7 @@ def _made_meanwhile(final: Path) -> SplitError:
     return SplitError(f"{final.parent.name} {final.name} was made by another run meanwhile; run it again.")
 
 
-ROLLBACK = "evenfold.rollback."  # at the model, one tag each, and when it was: who put a champion back, and why
 RECORD = "evenfold.record"  # at the run of a split: what it records
-
-
-class RolledBack(Outcome):
-    """A champion that was put back: which version is it now (None: none is), which was withdrawn, why."""
-
-    name: str
-    champion: str | None
-    withdrawn: str | None
-    reason: str
-    by: str
-    at: str
 
 
 class Withdrawn(Outcome):
@@ -197,7 +174,10 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(versions)) or 'no version'}.")
     line = {each: int(each.partition(".")[2]) for each in versions if each.partition(".")[0] == major}
     gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
-    about, splits = _about(reason), [SplitRef.of(StoredManifest(versions[each]), versions[each], "") for each in gone]
+    about, splits = (
+        about_taking_back(reason),
+        [SplitRef.of(StoredManifest(versions[each]), versions[each], "") for each in gone],
+    )
     models = _models_withdrawn(home, splits, about)
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for each in gone:  # the newest first: what is left is a line
@@ -209,12 +189,6 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
             folder.rename(place)
     left = max((each for each in line if each not in gone), key=line.__getitem__, default=None)
     return Withdrawn(name=name, versions=gone[::-1], left=left, models=models, **about)
-
-
-def _about(reason: str) -> dict[str, str]:
-    """Return why something is taken back, by whom and when."""
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return {"reason": reason.strip()[:1_000], "by": Settings.here().person, "at": at}
 
 
 def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str]) -> list[RolledBack]:
@@ -233,77 +207,7 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
             client.set_tag(run.info.run_id, RECORD, "withdrawn split")
     done = []
     for name, versions in models.items():
-        with aliases_held(home, name):
-            done.append(step_down(client, name, set(versions), about))
+        model = RegisteredModel(tracker, name)
+        with model.alone():
+            done.append(model.step_down(set(versions), about))
     return [each for each in done if each is not None]
-
-
-@step(run_name=lambda name, **_: f"roll back {name}", retries=0)
-def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
-    """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
-
-    Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and at the model
-    (``evenfold.rollback.`` and the time). A second rollback goes back one more. Raises SplitError without any of these.
-    """
-    if not reason.strip():
-        raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
-    tracker, there = registered(name)
-    client, versions = tracker.client, list(there)
-    with aliases_held(tracker.home, name):
-        aliases = aliases_of(client, name)
-        champion = aliases.get(CHAMPION)
-        if to is not None and to not in versions:
-            raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
-        if to is not None and to == champion:
-            raise SplitError(f"version {to} of {name} is the champion already.")
-        chosen = to or _earlier(client, name, champion, versions)
-        before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
-        done = RolledBack(name=name, champion=chosen, withdrawn=champion, **_about(reason))
-        _remember(client, done)
-        put_aliases(client, name, chosen, before if before in versions and before != chosen else None, aliases)
-    return done
-
-
-def step_down(client: Any, name: str, versions: set[str], about: dict[str, str]) -> RolledBack | None:
-    """Let none of these versions have an alias, nor serve again: the last champion that is none of them does, if any.
-
-    ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
-    """
-    aliases = aliases_of(client, name)
-    there = {number: version.tags for number, version in versions_of(client, name).items()}
-    chosen = aliases.get(CHAMPION)
-    while chosen in versions:
-        chosen = there.get(chosen, {}).get(REPLACES)
-    before = there.get(str(chosen), {}).get(REPLACES)
-    done = RolledBack(name=name, champion=chosen if chosen in there else None, withdrawn=None, **about)
-    for version in sorted(versions & set(there), key=int):
-        withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()
-        client.set_model_version_tag(name, version, WITHDRAWN, withdrawn)
-    if aliases.get(CHAMPION) in versions:
-        done = done.model_copy(update={"withdrawn": aliases[CHAMPION]})
-        _remember(client, done)
-        if done.champion is not None:
-            put_aliases(client, name, done.champion, before if before in set(there) - versions else None, aliases)
-    for alias, version in aliases_of(client, name).items():
-        if version in versions:
-            client.delete_registered_model_alias(name, alias)
-    return done if done.withdrawn else None
-
-
-def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) -> str:
-    tags = client.get_model_version(name, champion).tags if champion is not None else {}
-    before = tags.get(REPLACES) or aliases_of(client, name).get(PREVIOUS)
-    if before not in versions:
-        others = [version for version in versions if version != champion]
-        where = f"before version {champion} " if champion else ""
-        which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
-        advice = f"name {which} (--to)" if others else "it has one version"
-        raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
-    return str(before)
-
-
-def _remember(client: Any, done: RolledBack) -> None:
-    text = done.model_dump_json()
-    if done.withdrawn is not None:
-        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, text)
-    client.set_registered_model_tag(done.name, f"{ROLLBACK}{done.at[:23]}", text)  # a tag's name holds no +

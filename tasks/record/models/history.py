@@ -15,12 +15,12 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome
-from evenfold.tasks.record.models.committing import ROLLBACK, RolledBack
 from evenfold.tasks.record.reading import apparent_of, mean_of_folds, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import Tracker
 
-from .registry import CHAMPION, aliases_of, looks_of, registered, start_of
-from .signatures import REPLACES, decision_in, is_signed_decision, quoted, require_signed_version
+from .registered import CHAMPION, ROLLBACK, RegisteredModel, RolledBack
+from .retraining import looks_of, start_of
+from .signatures import REPLACES, decision_in, is_signed_decision, require_signed_version
 
 
 class Served(Outcome):
@@ -51,16 +51,16 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
     version that was deleted and an alias that was moved by hand leave no date; a ``note`` says where the next decision,
     or the alias of now, shows one. Raises SplitError where there is no such model, or no such date.
     """
-    tracker, versions = registered(name)
+    model, versions = RegisteredModel.existing(name)
     try:
         day = date.fromisoformat(at) if isinstance(at, str) else at
     except ValueError:
         raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
     end = day if isinstance(day, datetime) else datetime.combine(day, time.max)
     end = end if end.tzinfo else end.replace(tzinfo=UTC)
-    changes = sorted(_changes(tracker, name, versions), key=lambda change: change[0])
+    changes = sorted(_changes(model, versions), key=lambda change: change[0])
     before, after = ([change for change in changes if (change[0] <= end) == earlier] for earlier in (True, False))
-    now, last = aliases_of(tracker.client, name).get(CHAMPION), changes[-1][1] if changes else None
+    now, last = model.aliases.get(CHAMPION), changes[-1][1] if changes else None
     since, version, why, _ = before[-1] if before else (None, None, "", None)
     note = f"The alias is on version {now or 'none'} by now, and nobody recorded that: it was moved in MLflow."
     note = note if now != last else ""
@@ -73,18 +73,18 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
 
 
 def _changes(
-    tracker: Tracker, name: str, versions: Mapping[str, Any]
+    model: RegisteredModel, versions: Mapping[str, Any]
 ) -> Iterator[tuple[datetime, str | None, str, str | None]]:
     """Yield when the champion changed, to which version, why, and over which one where a decision says so."""
     for version in versions.values():
         decision, tags = None, version.tags
         with suppress(EvenfoldError):
-            decision = _decision_of(tracker, version)
+            decision = _decision_of(model.tracker, version)
         if decision.promote if decision else REPLACES in tags:
             when = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
             why = decision.why if decision else "its decision is not in the record"
             yield when, str(version.version), why, decision.champion if decision else None
-    texts = tracker.client.get_registered_model(name).tags.items()
+    texts = model.client.get_registered_model(model.name).tags.items()
     for text in [text for tag, text in texts if tag.startswith(ROLLBACK)]:
         with suppress(ValueError, RecursionError):  # somebody wrote there
             done = RolledBack.model_validate_json(text)
@@ -110,21 +110,21 @@ def replay(name: str, version: str) -> Replayed:
     By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
     What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
     """
-    tracker, versions = registered(name)
+    model, versions = RegisteredModel.existing(name)
     if version not in versions:
         raise SplitError(f"{name} has no version {shown(repr(version))}; it has {', '.join(versions)}.")
     decision, what = None, f"version {version} of {name}"
     try:
         require_signed_version(versions[version])
-        decision = _decision_of(tracker, versions[version])
-        again = _decided_again(tracker, versions, versions[version], decision)
+        decision = _decision_of(model.tracker, versions[version])
+        again = _decided_again(model, versions, versions[version], decision)
         apart, before, after = [], asdict(decision), asdict(again)
         for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
             was, now = before[field], after[field]
             numbers = isinstance(was, float) and isinstance(now, float)
             if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
                 apart.append(f"{field} {was} then and {now} now")
-        if apart and (lost := _deleted_comparisons(tracker, versions, versions[version])):
+        if apart and (lost := _deleted_comparisons(model, versions, versions[version])):
             raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
     except EvenfoldError as error:
         words = f"{what} cannot be decided again: {error}"
@@ -135,14 +135,14 @@ def replay(name: str, version: str) -> Replayed:
     return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
 
 
-def _deleted_comparisons(tracker: Tracker, versions: Mapping[str, Any], this: Any) -> list[str]:
+def _deleted_comparisons(model: RegisteredModel, versions: Mapping[str, Any], this: Any) -> list[str]:
     """Return the comparisons that registered versions before this one and are in MLflow no more."""
-    left = {run.info.run_id for run in tracker.runs(f"tags.`mlflow.runName` = 'retrain/{quoted(this.name)}'")}
+    left = {run.info.run_id for run in model.retrainings()}
     earlier = (each for each in versions.values() if int(each.version) < int(this.version) and each.run_id not in left)
     return [f"run {each.run_id[:8]} of version {each.version}" for each in earlier]
 
 
-def _decided_again(tracker: Tracker, versions: Mapping[str, Any], this: Any, decision: Decision) -> Decision:
+def _decided_again(model: RegisteredModel, versions: Mapping[str, Any], this: Any, decision: Decision) -> Decision:
     if decision.champion is None:
         return without_champion(decision.metric, decision.why)
     if decision.champion not in versions:
@@ -163,8 +163,8 @@ def _decided_again(tracker: Tracker, versions: Mapping[str, Any], this: Any, dec
         n_train=mean_of_folds(both[1].folds, "n_train"), ordered=ordered, names=ROLES,
         apparent=apparent_of(served, candidate, decision.metric),
     )  # fmt: skip
-    run = run_named(tracker, str(this.run_id))
-    looks = looks_of(tracker, this.name, run)
+    run = run_named(model.tracker, str(this.run_id))
+    looks = looks_of(model, run)
     error = to_spend(looks, start_of(run))
     again = decide(decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks)
     return replace(again, champion=decision.champion, runs=decision.runs)

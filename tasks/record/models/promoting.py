@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -34,22 +33,10 @@ from evenfold.tasks.steps import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 
-MOST_SCORES = 30
 # Of fewer new rows nothing is asked: all training rows are looked at instead.
 FEWEST_NEW = 20
 # How far beyond the target's range a prediction may lie, in widths of that range.
 BEYOND = 1.0
-
-
-def scores_tag(estimates: Sequence[Estimate]) -> str:
-    """Return what a version's tag says of its recipe's scores: value and interval by metric and method."""
-    sentences = [
-        {"metric": estimate.metric, "method": estimate.method, "value": estimate.value, "sd": estimate.sd,
-         "low": estimate.interval.low if estimate.interval else None,
-         "high": estimate.interval.high if estimate.interval else None}
-        for estimate in estimates[:MOST_SCORES]
-    ]  # fmt: skip
-    return json.dumps(sentences)
 
 
 @step(run_name=lambda split, **_: f"look at the new model of {split.name}")

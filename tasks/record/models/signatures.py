@@ -9,28 +9,30 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evenfold.estimates import ModelError, ModelSpec
+from evenfold.estimates import Estimate, ModelError, ModelSpec
 from evenfold.estimates.promotion import YEARLY, Decision
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.deployed import is_deployed, shown
+from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.naming import changed
 from evenfold.tasks.outcomes import Champion
-from evenfold.tasks.record.entries import code_in
-from evenfold.tasks.runtime.home import in_silence, redacted
-from evenfold.tasks.runtime.progress import unreachable
+from evenfold.tasks.record.entries import RECIPE, code_in
+from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.signing import is_signed, sign
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
+
+from .stored_models import fetched
 
 MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"
 MOST = sys.float_info.max
+MOST_SCORES = 30
 EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the evaluation of its recipe
 ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: who said yes or no, and why
 OPENED = "evenfold.opened"  # at the run of a retraining: by which attempt it was begun
@@ -94,6 +96,15 @@ def _decision(text: str) -> Decision:
     return decision
 
 
+def scores_tag(estimates: Sequence[Estimate]) -> str:
+    """Return what a version's tag says of its recipe's scores, which ``scores_in`` reads."""
+    scores = []
+    for each in estimates[:MOST_SCORES]:
+        low, high = (getattr(each.interval, end, None) for end in ("low", "high"))
+        scores.append(RecordedScore(each.metric, each.method, each.value, each.sd, low, high))
+    return json.dumps([asdict(score) for score in scores])
+
+
 def scores_in(tags: Mapping[str, str], where: str) -> list[RecordedScore]:
     """Return what the tags of a version say of its recipe's scores; of those that were no numbers, nothing.
 
@@ -139,8 +150,6 @@ def _reason(error: Exception) -> str:
 DIGEST, SIGNATURE, REPLACES, WITHDRAWN = (
     f"evenfold.{name}" for name in ("model_sha256", "signature", "replaces", "withdrawn")
 )
-RECIPE = "recipe.json"
-M = TypeVar("M", bound=BaseModel)
 
 
 def claim_of(version: Any, tags: Mapping[str, str]) -> dict[str, object]:
@@ -181,37 +190,6 @@ def is_signed_decision(run: Any) -> bool:
     return is_signed("decision", claim, [run.data.tags.get(SIGNATURE)])
 
 
-def keep_signed(tracker: Any, run_id: str, name: str, content: Mapping[str, object]) -> None:
-    """Keep a JSON artifact of a run, signed for this very run beside the signatures that it has."""
-    plain = json.loads(json.dumps(content, default=str))
-    before, kind = plain.pop("signatures", []), Path(name).stem
-    signature = sign(kind, {"run": run_id, kind: plain})
-    tracker.keep(run_id, {name: plain | {"signatures": [*before, signature]}})
-
-
-def read_signed(tracker: Any, run_id: str, name: str) -> tuple[Any, bool]:
-    """Return a JSON artifact of a run, and whether this home or its team signed it for that run."""
-    with tempfile.TemporaryDirectory() as folder:
-        content = json.loads(tracker.fetch(run_id, name, Path(folder)).read_text(encoding="utf-8"))
-    if not isinstance(content, dict) or not isinstance(signatures := content.get("signatures"), list):
-        return content, False
-    plain, kind = {field: value for field, value in content.items() if field != "signatures"}, Path(name).stem
-    return content, is_signed(kind, {"run": run_id, kind: plain}, signatures)
-
-
-def read_ours(tracker: Any, run_id: str, name: str, kind: type[M]) -> M | None:
-    """Return a JSON artifact of a run that this home or its team signed for it; None without one of this ``kind``."""
-    if all(artifact.path != name for artifact in tracker.client.list_artifacts(run_id)):
-        return None
-    try:
-        content, is_ours = read_signed(tracker, run_id, name)
-        return kind.model_validate(content) if is_ours else None
-    except Exception as error:  # written over, or of an earlier version; MLflow's errors differ by store
-        if unreachable(error):
-            raise
-        return None
-
-
 @dataclass(frozen=True)
 class Untrusted:
     """A version as it was looked at: ``sha256`` of its one skops file ("": none is ever loaded), and its recipe."""
@@ -222,7 +200,7 @@ class Untrusted:
     evaluated: dict[str, Any] | None
 
 
-def look_at(tracker: Any, name: str, version: str) -> Untrusted:
+def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
     """Return what would be trusted; nothing of it is loaded or imported.
 
     Raises SplitError in a deployed run, for a version that is not there, and for one whose evaluation names another
@@ -249,19 +227,19 @@ def look_at(tracker: Any, name: str, version: str) -> Untrusted:
     return Untrusted(registered, digest, None if recipe is None else recipe.canonical(), evaluated)
 
 
-def trust(tracker: Any, looked_at: Untrusted) -> None:
+def trust(tracker: Tracker, looked_at: Untrusted) -> None:
     """Sign a version, and the recipe and predictions of its evaluation, as they were when they were looked at."""
     version, digest = looked_at.version, {DIGEST: looked_at.sha256}
     if looked_at.evaluated is not None:
-        keep_signed(tracker, version.tags[EVALUATION], RECIPE, looked_at.evaluated)
+        tracker.keep_signed(version.tags[EVALUATION], RECIPE, looked_at.evaluated)
     tracker.client.set_model_version_tag(version.name, str(version.version), DIGEST, looked_at.sha256)
     sign_version(tracker.client, version, version.tags | digest)
 
 
-def _evaluated(tracker: Any, run_id: str) -> dict[str, Any] | None:
+def _evaluated(tracker: Tracker, run_id: str) -> dict[str, Any] | None:
     """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
     try:
-        recipe, signed = read_signed(tracker, run_id, RECIPE)
+        recipe, signed = tracker.read_signed(run_id, RECIPE)
     except Exception:  # gone, or none of ours
         return None
     if not isinstance(recipe, dict):
@@ -277,33 +255,3 @@ def _alike(evaluated: Any, registered: ModelSpec | None) -> bool:
         return False
     a, b = (ModelSpec.of(each).model_copy(update={"metrics": ()}).canonical() for each in (evaluated, registered))
     return json.dumps(a) == json.dumps(b)
-
-
-@contextmanager
-def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
-    """Yield the skops files of a stored model, in a folder that goes again, or raise UntrustedNameError."""
-    import mlflow.artifacts
-
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            with in_silence():
-                place = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=tracking_uri)
-        except Exception as error:  # of a kind of its own per store
-            if unreachable(error):
-                raise
-            what = redacted(f"{where} cannot be fetched ({' '.join(str(error).splitlines()[-1:])})")
-            raise UntrustedNameError(f"the model in {what}; put its files back as they were, or retrain.") from None
-        yield sorted(Path(place).rglob("*.skops"))
-
-
-def versions_of(client: Any, name: str) -> dict[str, Any]:
-    """Return each version of a model by its number, the oldest first."""
-    versions = client.search_model_versions(f"name = '{quoted(name)}'")
-    return {str(each.version): each for each in sorted(versions, key=lambda each: int(each.version))}
-
-
-def quoted(name: str) -> str:
-    """Return a name as a filter of MLflow quotes it."""
-    if "'" in name:
-        raise SplitError(f"there is no model {shown(repr(name))} in the registry; no name there holds a quote.")
-    return name

@@ -6,26 +6,24 @@ import hashlib
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, installed, resolve
 from evenfold.tasks.outcomes import FinalModel
+from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.runtime.home import in_silence, redacted
 from evenfold.tasks.runtime.signing import load_signed
+from evenfold.tasks.steps.outages import unreachable
 
-from .signatures import fetched
-
-if TYPE_CHECKING:
-    from evenfold.tasks.record.tracker import Tracker
-    from mlflow.tracking import MlflowClient
-
+KEPT = "evenfold.model_key"
 MAKER = "evenfold.maker"  # the home, as a digest, that was making a logged model
 
 
@@ -65,28 +63,28 @@ def signature_of(model: Any, example: pd.DataFrame) -> Any:
         return infer_signature(example, model.predict(example))
 
 
-def keep_stored(tracker: Tracker, run_id: str, model: Any, file: str, how: Mapping[str, object]) -> str:
-    """Log a scikit-learn model to a run of the tracker's store, saved as ``how`` says, and return its URI.
+def keep_model(
+    tracker: Tracker, run_id: str, final: FinalModel, estimator: str, example: pd.DataFrame | None = None
+) -> str:
+    """Log a model of ``fit_final`` to a run and return its URI; naming what it requires saves MLflow a subprocess.
 
-    The very ``file`` that it was loaded from is kept, for its digest was signed. MLflow's own ``log_model`` would log
-    to the store of the process, which is the user's. A model that a kill in this home left half made is removed, and
-    one that it left whole is taken; another home may be making its own of the same run at this moment.
+    With an ``example`` of what it reads, the model has a signature and shows it. The metrics that the run holds are the
+    model's too. The very file that it was loaded from is kept, for its digest was signed. MLflow's own ``log_model``
+    would log to the store of the process, which is the user's. Raises UntrustedNameError for a model that is not ours.
     """
     import mlflow.sklearn
     from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.models import Model
 
-    client, experiment_id = tracker.client, tracker.experiment_id
-    maker = {MAKER: hashlib.sha256(f"{gethostname()}:{tracker.home.path}".encode()).hexdigest()[:16]}
-    for left in models_of(client, experiment_id, run_id, "model"):
-        if left.status != "READY":
-            if left.tags.get(MAKER) == maker[MAKER]:
-                client.delete_logged_model(left.model_id)
-            continue
-        with fetched(left.artifact_location, client.tracking_uri) as files:
-            if [sha256(each) for each in files] == [sha256(Path(file))]:
-                return f"models:/{left.model_id}"
-    logged = client.create_logged_model(experiment_id, "model", source_run_id=run_id, tags=maker)
+    model, types = load_final(final)
+    how: dict[str, object] = {"pip_requirements": requirements(estimator), "skops_trusted_types": types}
+    if example is not None:
+        how |= {"signature": signature_of(model, example), "input_example": example}
+    client = tracker.client
+    maker = hashlib.sha256(f"{gethostname()}:{tracker.home.path}".encode()).hexdigest()[:16]
+    if whole := _left_by_a_kill(tracker, run_id, final, maker):
+        return whole
+    logged = client.create_logged_model(tracker.experiment_id, "model", source_run_id=run_id, tags={MAKER: maker})
     try:
         client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
         # What the run says of its model: its metrics without a step that are no other model's.
@@ -94,12 +92,11 @@ def keep_stored(tracker: Tracker, run_id: str, model: Any, file: str, how: Mappi
         points = [point for name in names for point in client.get_metric_history(run_id, name)]
         metrics = [Metric(**{**dict(each), **own}) for each in points if each.step == 0 and each.model_id is None]
         client.log_batch(run_id, metrics)
-        ids = {"run_id": run_id, "model_id": logged.model_id, "model_uuid": logged.model_id}
         with tempfile.TemporaryDirectory() as folder:
             place = str(Path(folder) / "model")
-            header = Model(artifact_path=logged.artifact_location, **ids)
+            header = Model(artifact_path=logged.artifact_location, model_uuid=logged.model_id, **own)
             mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
-            shutil.copyfile(file, Path(place) / "model.skops")
+            shutil.copyfile(final.file.path, Path(place) / "model.skops")
             client.log_model_artifacts(logged.model_id, place)
     except BaseException:
         client.finalize_logged_model(logged.model_id, "FAILED")
@@ -108,10 +105,44 @@ def keep_stored(tracker: Tracker, run_id: str, model: Any, file: str, how: Mappi
     return f"models:/{logged.model_id}"
 
 
-def models_of(client: MlflowClient, experiment_id: str, run_id: str, name: str) -> list[Any]:
-    """Return the logged models of a run that have a name."""
-    of_run = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'")
-    return [model for model in of_run if model.name == name]
+def _left_by_a_kill(tracker: Tracker, run_id: str, final: FinalModel, maker: str) -> str:
+    """Return the URI of a model that a kill in this home left whole, "" for none; one left half made is removed.
+
+    Another home may be making its own of the same run at this moment.
+    """
+    for left in tracker.models(run_id, "model"):
+        if left.status != "READY":
+            if left.tags.get(MAKER) == maker:
+                tracker.client.delete_logged_model(left.model_id)
+            continue
+        with fetched(left.artifact_location, tracker.client.tracking_uri) as files:
+            if [sha256(each) for each in files] == [sha256(Path(final.file.path))]:
+                return f"models:/{left.model_id}"
+    return ""
+
+
+def keep_model_of(tracker: Tracker, run_id: str, final: FinalModel | None, estimator: str) -> None:
+    """Log a model to a run, once: the run says by a tag of what data and recipe its model is."""
+    if final is not None and tracker.client.get_run(run_id).data.tags.get(KEPT) != final.key:
+        keep_model(tracker, run_id, final, estimator)
+        tracker.client.set_tag(run_id, KEPT, final.key)
+
+
+@contextmanager
+def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
+    """Yield the skops files of a stored model, in a folder that goes again, or raise UntrustedNameError."""
+    import mlflow.artifacts
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with in_silence():
+                place = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=tracking_uri)
+        except Exception as error:  # of a kind of its own per store
+            if unreachable(error):
+                raise
+            what = redacted(f"{where} cannot be fetched ({' '.join(str(error).splitlines()[-1:])})")
+            raise UntrustedNameError(f"the model in {what}; put its files back as they were, or retrain.") from None
+        yield sorted(Path(place).rglob("*.skops"))
 
 
 def requirements(estimator: str) -> list[str]:

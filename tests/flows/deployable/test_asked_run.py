@@ -135,7 +135,7 @@ def test_a_champion_is_told_once_however_often_its_run_is_taken_up(
         return flows.retrain(rows(120), spec=spec, n_splits=2, model=GOOD)
 
     with monkeypatch.context() as patched:
-        patched.setattr(*called("registry", "close_retraining"), lambda *_, **__: [][0])
+        patched.setattr(*called("retraining", "close_retraining"), lambda *_, **__: [][0])
         with pytest.raises(IndexError):
             month()
     registered = month().registered

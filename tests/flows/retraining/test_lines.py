@@ -11,7 +11,7 @@ from evenfold.flows import GateError, Retraining, retraining
 from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
-from evenfold.tasks.record.models import registry as recorded
+from evenfold.tasks.record.models import retraining as recorded
 from small import BAD, GOOD, champion, changed, registry, retrain
 from tables import rows
 

@@ -13,7 +13,7 @@ from evenfold.estimates.promotion import compare_draws
 from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.record.models.registry import open_retraining
+from evenfold.tasks.record.models.retraining import open_retraining
 from evenfold.tasks.record.reading import run_named
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.scores import kept_scores

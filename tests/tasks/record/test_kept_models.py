@@ -12,12 +12,13 @@ from evenfold.estimates.promotion import without_champion
 from evenfold.flows import split
 from evenfold.tasks import Home, fit_final, register_model
 from evenfold.tasks.record.entries import Entry, LightModel
-from evenfold.tasks.record.models.registry import DECISION
+from evenfold.tasks.record.models.signatures import DECISION
+from evenfold.tasks.record.models.stored_models import keep_model
 from evenfold.tasks.record.tracker import JUDGED, Tracker
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 from sklearn.linear_model import Ridge
-from small import final_of
+from small import RIDGE, final_of
 
 DATASET = {"dataset_name": "rows", "dataset_digest": "1"}
 ROWS = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
@@ -34,8 +35,8 @@ def test_what_is_half_made_is_removed_by_its_own_home_alone(
         killed.setattr("mlflow.MlflowClient.finalize_logged_model", interrupted)
         killed.setattr(tracker, "home", home if home_of == "this" else Home(tmp_path))
         with pytest.raises(KeyboardInterrupt):
-            tracker.keep_model(run_id, final, ["scikit-learn", "skops"])
-    tracker.keep_model(run_id, final, ["scikit-learn", "skops"])
+            keep_model(tracker, run_id, final, RIDGE["estimator"])
+    keep_model(tracker, run_id, final, RIDGE["estimator"])
     assert len(tracker.client.search_logged_models([tracker.experiment_id])) == left
 
 

@@ -1,37 +1,34 @@
-"""The registry of models: which version is the champion, and how another becomes it. Idempotent by the run's key."""
+"""The run of a retraining: begun, decided, its model registered, and closed. Idempotent by the run's key."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from evenfold.estimates import Estimate, EvaluationError, ModelSpec, Problem
+from evenfold.estimates import Estimate, ModelSpec, Problem
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
-from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.deployed import is_deployed, shown
+from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Registered, SplitRef
+from evenfold.tasks.outcomes import FinalModel, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
 from evenfold.tasks.record.splits import origin_tags, split_run_of
-from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
+from evenfold.tasks.record.tracker import RUN_KEY, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
-from evenfold.tasks.runtime.home import Home, locked
-from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
-from .promoting import scores_tag
+from .registered import CHALLENGER, RegisteredModel
 from .signatures import (
     ANSWERED,
     DECISION,
@@ -39,66 +36,21 @@ from .signatures import (
     EVALUATION,
     MODEL,
     OPENED,
-    REPLACES,
     SCORES,
     SIGNATURE,
     WITHDRAWN,
     decision_in,
     is_signed_decision,
     is_signed_version,
-    keep_signed,
-    quoted,
-    read_ours,
-    recipe_in,
-    require_signed_version,
+    scores_tag,
     sign_version,
-    versions_of,
 )
-from .stored_models import requirements, typical_row
+from .stored_models import keep_model, typical_row
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
 OUTCOME = "retrain.json"
-# No two of them are ever on one version.
-CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
-
-
-@step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
-def read_champion(split: SplitRef, name: str = "") -> Champion | None:
-    """Return the version, recipe and tags of the model that is champion, or None where there is none.
-
-    Raises UntrustedNameError for a champion that neither this home nor its team signed as it is now, and in a deployed
-    run for one whose recipe names what that may not import; nothing of it is imported or loaded then.
-    """
-    return champion_of(name or split.name)
-
-
-def champion_of(name: str) -> Champion | None:
-    """Return the champion of a registered name, as ``read_champion`` does; looking for it makes no store."""
-    if not Home.here().is_recorded:
-        return None
-    client = Tracker(Home.here(), "").client
-    version = _existing(client.get_model_version_by_alias, name, CHAMPION)
-    if version is None:
-        return None
-    require_signed_version(version)
-    tags, which = dict(version.tags), f"version {version.version} of {name}"
-    recipe = recipe_in(tags, f"{which}, the champion,")
-    if recipe is not None and is_deployed():
-        try:
-            ModelSpec.of_others(recipe.model_dump(), ModelSpec())
-        except UntrustedNameError as error:
-            raise UntrustedNameError(f"the recipe of {which}: {error}") from None
-    versions = versions_of(client, name).values()
-    promoted = {int(each.version): each.tags for each in versions if REPLACES in each.tags}
-    newest, note = max(promoted, default=0), ""
-    if newest > int(version.version) and WITHDRAWN not in promoted[newest]:
-        note = (
-            f"V{which[1:]} is the champion, though version {newest} was promoted later: the alias was moved in MLflow "
-            "(evenfold rollback would say by whom and why)."
-        )
-    return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id, note=note)
 
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
@@ -121,24 +73,23 @@ def open_retraining(
     whoever says that what they stopped is right takes up what was decided.
     """
     tracker, work = tracker_of(split), work_of(split, model)
-    recipe, seed = work.problem.model.canonical(), work.manifest.spec.seed
-    about: dict[str, object] = {"model": recipe, "seed": seed, "label": label} | unless_usual(interval, level)
-    about |= {} if metric == work.problem.model.metrics[0] else {"metric": metric}
-    about |= {} if log_models == "none" else {"log_models": log_models}
-    about |= {"allow_partial": True} if allow_partial else {}
-    about |= parts_of_build(build)
+    recipe, code = work.problem.model.canonical(), work.problem.model.code
+    another = {"metric": metric, "log_models": log_models, "allow_partial": allow_partial}
+    usual = {"metric": work.problem.model.metrics[0], "log_models": "none", "allow_partial": False}
+    about: dict[str, object] = {field: value for field, value in another.items() if value != usual[field]}
+    about |= {"model": recipe, "seed": work.manifest.spec.seed, "label": label}
+    about |= unless_usual(interval, level) | parts_of_build(build)
     same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
-    code = work.problem.model.code
     key = with_code(same, code)
     prior = tracker.find(key)
     finished = prior is not None and prior.info.status == "FINISHED"
-    if finished and (outcome := read_ours(tracker, prior.info.run_id, OUTCOME, Retraining)):
+    if finished and (outcome := tracker.read_ours(prior.info.run_id, OUTCOME, Retraining)):
         _require_let_in(tracker.client, split, outcome)
         return Opened(run_id=prior.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     opened = uuid4().hex[:12]
-    tags = split_tags(split) | origin_tags() | {OPENED: opened} | code_tags(same, code)
-    tags["evenfold.split_run_id"] = split_run_of(split)
+    tags = split_tags(split) | origin_tags() | code_tags(same, code)
+    tags |= {OPENED: opened, "evenfold.split_run_id": split_run_of(split)}
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     run = tracker.client.get_run(run_id)
     before = None if run_id in tracker.made else _decided(run)
@@ -185,16 +136,16 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
 
     Raises SplitError where one cannot be read: left out, it would count as having spent nothing.
     """
-    return looks_of(tracker_of(split), name or split.name)
+    return looks_of(RegisteredModel(tracker_of(split), name or split.name))
 
 
-def looks_of(tracker: Tracker, name: str, before: Run | None = None) -> list[EarlierLook]:
+def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierLook]:
     """Return the comparisons of a name, as ``read_looks`` does; of those that began ``before`` one alone."""
 
     def place(run: Run) -> tuple[int, str]:
         return run.info.start_time, run.info.run_id
 
-    runs = sorted(tracker.runs(f"tags.`mlflow.runName` = 'retrain/{quoted(name)}'"), key=place)
+    runs = sorted(model.retrainings(), key=place)
     runs = runs if before is None else [run for run in runs if place(run) < place(before)]
     decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]
     return [
@@ -233,135 +184,53 @@ def register_model(
     """
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", [None, *split.splits()])
-    tracker = tracker_of(split)
-    client, run = tracker.client, tracker.client.get_run(run_id)
+    registered, recipe = RegisteredModel(tracker_of(split), name), work.problem.model
+    client, run = registered.client, registered.client.get_run(run_id)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: run.data.tags.get(RUN_KEY, run_id)}
-    recipe = work.problem.model
     tags |= {MODEL: json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
     tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
-    tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
+    tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
-    tags[DIGEST] = final.file.sha256
-    with aliases_held(tracker.home, name):
+    with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
-        number = version_of_run(client, name, run_id)
-        _require_champion(client, name, decision, number)
-        number = number or _new_version(tracker, run, name, work.problem, final, tags)
+        number = registered.version_of(run_id)
+        if decision is not None:
+            registered.require_champion(decision.champion, number)
+        number = number or _new_version(registered, run, work.problem, final, tags)
         version = client.get_model_version(name, number)
         # New, or a try was killed before; one that is not what we made stays refused.
         if not is_signed_version(version):
             sign_version(client, version, tags)
         if promote:
-            _require_champion(client, name, decision, number)
-            make_champion(client, name, number)
+            if decision is not None:
+                registered.require_champion(decision.champion, number)
+            registered.make_champion(number)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
     uri = f"models:/{name}/{number}"
     return Registered(name=name, version=number, uri=uri, champion=promote, run_id=version.run_id)
 
 
-def version_of_run(client: Any, name: str, run_id: str) -> str | None:
-    """Return the version of a model that the run of a retraining registered, None where it has not."""
-    key = client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
-    versions = versions_of(client, name).items()
-    return next((number for number, version in versions if version.tags.get(RUN_KEY) == key), None)
-
-
-def registered(name: str) -> tuple[Tracker, dict[str, Any]]:
-    """Return the record, and each version of a model by its number; raises SplitError where there is no such model."""
-    home = Home.here()
-    home.require_record()
-    tracker = Tracker(home, "")
-    versions = versions_of(tracker.client, name)
-    if not versions:
-        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
-    return tracker, versions
-
-
-class ChampionChangedError(EvaluationError):
-    """Another version has become champion since the decision was made."""
-
-
-def _require_champion(client: Any, name: str, decision: Decision | None, own: str | None) -> None:
-    if decision is None:
-        return
-    now = aliases_of(client, name).get(CHAMPION)
-    if now not in (decision.champion, own):
-        before = f"version {decision.champion}" if decision.champion else "none"
-        raise ChampionChangedError(
-            f"the champion of {name} is {f'version {now}' if now else 'none'} by now, and {before} was compared with."
-        )
-
-
-def aliases_held(home: Home, name: str) -> Any:
-    """Hold the lock under which versions of a model are made, promoted and taken back."""
-    return locked(home.locks, f"aliases/{home.tracking_uri}/{name}")
-
-
-def aliases_of(client: Any, name: str) -> dict[str, str]:
-    """Return the version of each alias of a model; nothing where there is no such model."""
-    model = _existing(client.get_registered_model, name)
-    return {} if model is None else {alias: str(version) for alias, version in model.aliases.items()}
-
-
-def _existing(get: Callable[..., Any], *names: str) -> Any:
-    """Return what MLflow's registry has by these names, None where it has nothing: by name it answers in half the time.
-
-    A name that no model can have, and an alias that a model has not, are invalid parameters to it.
-    """
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return get(*names)
-    except MlflowException as error:
-        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            raise
-        return None
-
-
-def make_champion(client: Any, name: str, version: str) -> None:
-    """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
-    aliases = aliases_of(client, name)
-    before = aliases.get(CHAMPION)
-    if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
-        client.set_model_version_tag(name, version, REPLACES, before)
-    replaced = client.get_model_version(name, version).tags.get(REPLACES)
-    there = replaced != version and replaced in versions_of(client, name)
-    put_aliases(client, name, version, replaced if there else None, aliases)
-
-
-def put_aliases(client: Any, name: str, version: str, previous: str | None, aliases: dict[str, str]) -> None:
-    """Let the champion be ``version`` and the previous one ``previous``; what named either of them before does not."""
-    for alias, now in aliases.items():
-        if alias in (CHALLENGER, PREVIOUS) and now in (version, previous) and (alias, now) != (PREVIOUS, previous):
-            client.delete_registered_model_alias(name, alias)
-    client.set_registered_model_alias(name, CHAMPION, version)
-    if previous is not None:
-        client.set_registered_model_alias(name, PREVIOUS, previous)
-    elif aliases.get(PREVIOUS, version) != version:
-        client.delete_registered_model_alias(name, PREVIOUS)
-
-
 def _new_version(
-    tracker: Tracker, run: Run, name: str, problem: Problem, final: FinalModel, tags: dict[str, str]
-) -> str:  # fmt: skip
+    registered: RegisteredModel, run: Run, problem: Problem, final: FinalModel, tags: dict[str, str]
+) -> str:
     """Log the model of a run, and return the number of its version; two hosts share no lock: of twins the first."""
-    estimator, example = str(problem.model.estimator), typical_row(problem.X)
-    uri = tracker.keep_model(run.info.run_id, final, requirements(estimator), example)
+    client, run_id, estimator = registered.client, run.info.run_id, str(problem.model.estimator)
+    uri = keep_model(registered.tracker, run_id, final, estimator, typical_row(problem.X))
     decided = _decided(run)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
     description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
     description += f" {plain(decided.answer)}" if decided is not None and decided.answer else ""
     # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
     # the process, which is the user's.
-    model = tracker.client.get_logged_model(uri.rpartition("/")[2])
-    source = {"run_id": run.info.run_id, "model_id": model.model_id, "tags": tags, "description": description}
-    own = str(tracker.client.create_model_version(name, str(model.artifact_location), **source).version)
-    number = version_of_run(tracker.client, name, run.info.run_id) or own
+    model = client.get_logged_model(uri.rpartition("/")[2])
+    source = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": description}
+    own = str(client.create_model_version(registered.name, str(model.artifact_location), **source).version)
+    number = registered.version_of(run_id) or own
     if own != number:
-        tracker.client.delete_model_version(name, own)
+        client.delete_model_version(registered.name, own)
     return number
 
 
@@ -376,7 +245,7 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     tracker.measured(run_id, {name: float(value) for name, value in metrics.items() if value is not None})
     tracker.keep(run_id, {"retrain.md": outcome.report, "report.html": page.html()})
     tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
-    keep_signed(tracker, run_id, OUTCOME, outcome.model_dump(mode="json"))
+    tracker.keep_signed(run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.finish(run_id)
     return outcome
 

@@ -1,0 +1,252 @@
+"""A registered model: its versions and aliases, the champion among them, and how an earlier one is it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenfold.estimates import EvaluationError, ModelSpec
+from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.deployed import is_deployed, shown
+from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
+from evenfold.tasks.record.tracker import RUN_KEY, Tracker
+from evenfold.tasks.runtime.home import Home, Settings, locked
+from evenfold.tasks.steps.step import step
+
+from .signatures import REPLACES, WITHDRAWN, recipe_in, require_signed_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlflow.entities import Run
+    from mlflow.entities.model_registry import ModelVersion
+
+# No two of them are ever on one version.
+CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
+ROLLBACK = "evenfold.rollback."  # at the model, one tag each, and when it was: who put a champion back, and why
+
+
+class ChampionChangedError(EvaluationError):
+    """Another version has become champion since the decision was made."""
+
+
+class RolledBack(Outcome):
+    """A champion that was put back: which version is it now (None: none is), which was withdrawn, why."""
+
+    name: str
+    champion: str | None
+    withdrawn: str | None
+    reason: str
+    by: str
+    at: str
+
+
+class RegisteredModel:
+    """A model of MLflow's registry by its name; what it has is asked for each time, for others write there too."""
+
+    def __init__(self, tracker: Tracker, name: str) -> None:
+        self.tracker, self.client, self.name = tracker, tracker.client, name
+
+    @classmethod
+    def existing(cls, name: str) -> tuple[RegisteredModel, dict[str, ModelVersion]]:
+        """Return the model of a name and its versions; raises SplitError where there is none."""
+        home = Home.here()
+        home.require_record()
+        model = cls(Tracker(home, ""), name)
+        if versions := model.versions:
+            return model, versions
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
+
+    @property
+    def versions(self) -> dict[str, ModelVersion]:
+        """Each version by its number, the oldest first."""
+        versions = self.client.search_model_versions(f"name = '{self.quoted}'")
+        return {str(each.version): each for each in sorted(versions, key=lambda each: int(each.version))}
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """The version of each alias; nothing where there is no such model."""
+        model = _existing(self.client.get_registered_model, self.name)
+        return {} if model is None else {alias: str(version) for alias, version in model.aliases.items()}
+
+    @property
+    def quoted(self) -> str:
+        """The name as a filter of MLflow quotes it."""
+        if "'" in self.name:
+            raise SplitError(
+                f"there is no model {shown(repr(self.name))} in the registry; no name there holds a quote."
+            )
+        return self.name
+
+    def retrainings(self, condition: str = "") -> Iterator[Run]:
+        """Yield the runs of its retrainings that meet a further condition, the newest first."""
+        return self.tracker.runs(f"tags.`mlflow.runName` = 'retrain/{self.quoted}'{condition}")
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Hold the lock under which its versions are made, promoted and taken back."""
+        home = self.tracker.home
+        return locked(home.locks, f"aliases/{home.tracking_uri}/{self.name}")
+
+    def version_of(self, run_id: str) -> str | None:
+        """Return the version that the run of a retraining registered, None where it has not."""
+        key = self.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
+        return next((number for number, each in self.versions.items() if each.tags.get(RUN_KEY) == key), None)
+
+    def require_champion(self, expected: str | None, own: str | None) -> None:
+        """Raise ChampionChangedError unless the champion is the ``expected`` version, or one's ``own``."""
+        now = self.aliases.get(CHAMPION)
+        if now not in (expected, own):
+            before = f"version {expected}" if expected else "none"
+            raise ChampionChangedError(
+                f"the champion of {self.name} is {f'version {now}' if now else 'none'} by now, and {before} was "
+                "compared with."
+            )
+
+    def make_champion(self, version: str) -> None:
+        """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
+        aliases = self.aliases
+        before = aliases.get(CHAMPION)
+        if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
+            self.client.set_model_version_tag(self.name, version, REPLACES, before)
+        replaced = self.client.get_model_version(self.name, version).tags.get(REPLACES)
+        there = replaced != version and replaced in self.versions
+        self.put_aliases(version, replaced if there else None, aliases)
+
+    def put_aliases(self, version: str, previous: str | None, aliases: Mapping[str, str]) -> None:
+        """Let the champion be ``version`` and the previous one ``previous``; what was either of them before is not."""
+        for alias, now in aliases.items():
+            if alias in (CHALLENGER, PREVIOUS) and now in (version, previous) and (alias, now) != (PREVIOUS, previous):
+                self.client.delete_registered_model_alias(self.name, alias)
+        self.client.set_registered_model_alias(self.name, CHAMPION, version)
+        if previous is not None:
+            self.client.set_registered_model_alias(self.name, PREVIOUS, previous)
+        elif aliases.get(PREVIOUS, version) != version:
+            self.client.delete_registered_model_alias(self.name, PREVIOUS)
+
+    def step_down(self, versions: set[str], about: Mapping[str, str]) -> RolledBack | None:
+        """Let none of these versions have an alias, nor serve again: the last champion that is none of them does.
+
+        ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
+        """
+        aliases, there = self.aliases, {number: each.tags for number, each in self.versions.items()}
+        chosen = aliases.get(CHAMPION)
+        while chosen in versions:
+            chosen = there.get(chosen, {}).get(REPLACES)
+        before = there.get(str(chosen), {}).get(REPLACES)
+        done = RolledBack(name=self.name, champion=chosen if chosen in there else None, withdrawn=None, **about)
+        for version in sorted(versions & set(there), key=int):
+            withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()
+            self.client.set_model_version_tag(self.name, version, WITHDRAWN, withdrawn)
+        if aliases.get(CHAMPION) in versions:
+            done = done.model_copy(update={"withdrawn": aliases[CHAMPION]})
+            self.remember(done)
+            if done.champion is not None:
+                self.put_aliases(done.champion, before if before in set(there) - versions else None, aliases)
+        for alias, version in self.aliases.items():
+            if version in versions:
+                self.client.delete_registered_model_alias(self.name, alias)
+        return done if done.withdrawn else None
+
+    def remember(self, done: RolledBack) -> None:
+        """Keep who put a champion back: at the version that is withdrawn, and at the model."""
+        text = done.model_dump_json()
+        if done.withdrawn is not None:
+            self.client.set_model_version_tag(self.name, done.withdrawn, WITHDRAWN, text)
+        self.client.set_registered_model_tag(self.name, f"{ROLLBACK}{done.at[:23]}", text)  # a tag's name holds no +
+
+
+def _existing(get: Callable[..., Any], *names: str) -> Any:
+    """Return what MLflow's registry has by these names, None where it has nothing: by name it answers in half the time.
+
+    A name that no model can have, and an alias that a model has not, are invalid parameters to it.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return get(*names)
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise
+        return None
+
+
+@step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
+def read_champion(split: SplitRef, name: str = "") -> Champion | None:
+    """Return the version, recipe and tags of the model that is champion, or None where there is none.
+
+    Raises UntrustedNameError for a champion that neither this home nor its team signed as it is now, and in a deployed
+    run for one whose recipe names what that may not import; nothing of it is imported or loaded then.
+    """
+    return champion_of(name or split.name)
+
+
+def champion_of(name: str) -> Champion | None:
+    """Return the champion of a registered name, as ``read_champion`` does; looking for it makes no store."""
+    if not Home.here().is_recorded:
+        return None
+    model = RegisteredModel(Tracker(Home.here(), ""), name)
+    version = _existing(model.client.get_model_version_by_alias, name, CHAMPION)
+    if version is None:
+        return None
+    require_signed_version(version)
+    tags, which = dict(version.tags), f"version {version.version} of {name}"
+    recipe = recipe_in(tags, f"{which}, the champion,")
+    if recipe is not None and is_deployed():
+        try:
+            ModelSpec.of_others(recipe.model_dump(), ModelSpec())
+        except UntrustedNameError as error:
+            raise UntrustedNameError(f"the recipe of {which}: {error}") from None
+    promoted = {int(number): each.tags for number, each in model.versions.items() if REPLACES in each.tags}
+    newest, note = max(promoted, default=0), ""
+    if newest > int(version.version) and WITHDRAWN not in promoted[newest]:
+        note = (
+            f"V{which[1:]} is the champion, though version {newest} was promoted later: the alias was moved in MLflow "
+            "(evenfold rollback would say by whom and why)."
+        )
+    return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id, note=note)
+
+
+def about_taking_back(reason: str) -> dict[str, str]:
+    """Return why something is taken back, by whom and when."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {"reason": reason.strip()[:1_000], "by": Settings.here().person, "at": at}
+
+
+@step(run_name=lambda name, **_: f"roll back {name}", retries=0)
+def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
+    """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
+
+    Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and at the model
+    (``evenfold.rollback.`` and the time). A second rollback goes back one more. Raises SplitError without any of these.
+    """
+    if not reason.strip():
+        raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
+    model, _ = RegisteredModel.existing(name)
+    with model.alone():
+        aliases, versions = model.aliases, model.versions
+        champion = aliases.get(CHAMPION)
+        if to is not None and to not in versions:
+            raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
+        if to is not None and to == champion:
+            raise SplitError(f"version {to} of {name} is the champion already.")
+        chosen = to or _earlier(name, champion, versions, aliases)
+        before = versions[chosen].tags.get(REPLACES) if to is None else champion
+        done = RolledBack(name=name, champion=chosen, withdrawn=champion, **about_taking_back(reason))
+        model.remember(done)
+        model.put_aliases(chosen, before if before in versions and before != chosen else None, aliases)
+    return done
+
+
+def _earlier(name: str, champion: str | None, versions: Mapping[str, ModelVersion], aliases: Mapping[str, str]) -> str:
+    """Return the champion before this one; raises SplitError where none is remembered that is still there."""
+    now = versions.get(champion or "")
+    before = (now.tags.get(REPLACES) if now else None) or aliases.get(PREVIOUS)
+    if before not in versions:
+        others = [version for version in versions if version != champion]
+        where = f"before version {champion} " if champion else ""
+        which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
+        advice = f"name {which} (--to)" if others else "it has one version"
+        raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
+    return str(before)
