@@ -13,13 +13,13 @@ from .outcomes import (
 from .record.evaluations import record_evaluation as record_evaluation
 from .record.looks import record_look as record_look, record_look_scores as record_look_scores
 from .record.models.committing import Withdrawn as Withdrawn, withdraw as withdraw
-from .record.models.history import champion_as_of as champion_as_of, replay as replay
 from .record.models.registered import (
     RolledBack as RolledBack,
+    champion_as_of as champion_as_of,
     read_champion as read_champion,
     roll_back as roll_back,
 )
-from .record.models.retraining import register_model as register_model
+from .record.models.retraining import register_model as register_model, replay as replay
 from .record.reading import load_split as load_split
 from .record.splits import record_split as record_split
 from .record.studies import log_scores as log_scores

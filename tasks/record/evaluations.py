@@ -49,7 +49,7 @@ from .entries import (
 )
 from .models.stored_models import keep_model_of
 from .splits import page_on_server, split_run_of
-from .tracker import CONTENT, NOTE, Tracker, no_tags, tracker_of
+from .tracker import CONTENT, NOTE, Tracker, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")
@@ -90,29 +90,27 @@ def record_evaluation(
     _require_models(split, work, models or {})
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
-    labelled, since, new = digest_json([record.content, run_label]), "", False
+    labelled, again, since = digest_json([record.content, run_label]), is_refreshing(), None
     seen = complete_records(Home.here())
-    run_id = "" if is_refreshing() else seen.get(labelled, [""])[0]
+    run_id = "" if again else seen.get(labelled, [""])[0]
     if not run_id:
-        tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
+        tracker = tracker_of(split)
         with tracker.alone(record.key) as existing:
-            if not again and tracker.is_complete(existing, record.content, EVALUATION_FILES, ""):
+            is_whole = not again and tracker.is_complete(existing, record.content, EVALUATION_FILES, "")
+            if is_whole and evaluation.estimates:
                 run_id = str(existing.info.run_id)
                 tracker.tell(run_id, origin_tags() | record.tags)
             else:
-                since = tracker.since(record.same, evaluation.model.code) if evaluation.model.code else ""
-                run_id, new = record.write(tracker, existing), True
+                since = tracker.since(record.same, evaluation.model.code)
+                run_id = record.write(tracker, existing)
         if evaluation.estimates:
             # While the models were fitted, somebody may have deleted the split's run: then the store has changed.
             earlier = {of: held for of, held in seen.items() if held[0] == split_run}
             see_complete(split, (labelled, record.key), run_id, EVALUATION_FILES, earlier)
             remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
-    run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
-    if new and evaluation.estimates:  # once, and not again where the same is found
-        title = f"# {evaluation.model.title} @ {split.name} {split.version}"
-        table, link = in_markdown(scores_table(evaluation.estimates)), linked({f"Run {run_id} in MLflow": run.url})
-        words = f"{title}\n\n{table}\n\n{link}"
-        publish(f"estimate-{split.name}", words, f"Scores of the newest evaluation on {split.name}.")
+    run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since or "")
+    if since is not None and evaluation.estimates:  # once, and not again where the same is found
+        record.publish(run)
     return run
 
 
@@ -221,7 +219,7 @@ class _Record:
         artifacts = _artifacts(of) | {f"scores/{metric}.svg": each.file() for metric, each in pictures.items()}
         artifacts |= {"report.html": page.html()}  # before the run is there: what fails leaves none behind
         entry = self._entry(key, of_some | ({} if failure else {CONTENT: self.content}))
-        about = no_tags if failure else partial(self._note, tracker, page)
+        about = None if failure else partial(self._note, tracker, page)
         with tracker.filled(existing, entry, about=about) as run_id:
             tracker.reads(run_id, data_input(split, of.fingerprint, "training"), split_input(split, self.split_run))
             if of.scores:
@@ -233,6 +231,14 @@ class _Record:
         if failure:
             tracker.fail(run_id, failure)
         return run_id
+
+    def publish(self, run: RunRef) -> None:
+        """Show the scores beside the flow run, with a link to their own."""
+        split, estimates = self.evaluation.split, self.evaluation.estimates
+        title = f"# {self.evaluation.model.title} @ {split.name} {split.version}"
+        table, link = in_markdown(scores_table(estimates)), linked({f"Run {run.run_id} in MLflow": run.url})
+        words = f"Scores of the newest evaluation on {split.name}."
+        publish(f"estimate-{split.name}", f"{title}\n\n{table}\n\n{link}", words)
 
     def _note(self, tracker: Tracker, page: Page, run_id: str) -> dict[str, str]:
         """Return the description of its run, with links to its page, its split and all that rests on that."""

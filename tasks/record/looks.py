@@ -198,17 +198,15 @@ def record_tuning(
     identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     how = unless_usual(interval, level) | ({"nested": True} if nested else {})
     key = run_key(kind="tune", split_id=split.split_id, **how, **identity)
-    figures = ("best", "chosen", "naive", "value", "low", "high")
+    metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
+    metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
+    about = {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"} | code_tags(key, model.code)
     whole = Entry(
         key=with_code(key, model.code),
         name=f"{model.title} @ {split.name} {split.version} tuning",
-        tags=split_tags(split)
-        | {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"}
-        | origin_tags()
-        | code_tags(key, model.code),
+        tags=split_tags(split) | origin_tags() | about,
         params={f"chosen.{name}": value for name, value in chosen.params.items()},
-        metrics={f"choice/{name}": getattr(choice, name) for name in figures}
-        | {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()},
+        metrics=metrics,
         series={f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}},
     )
     with tracker.run(whole) as run_id:
@@ -216,12 +214,11 @@ def record_tuning(
         _record_trials(tracker, run_id, whole.key, split, model, tried if len(tried) <= MOST_FOLDS else ())
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         tracker.keep_signed(run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
-        trials = [{"params": each.params, "estimates": [asdict(one) for one in each.estimates]} for each in tried]
-        inside = {} if nested is None else {"nested": nested.model_dump(mode="json")}
-        means, spreads = [score.value for score in scores], [score.sd for score in scores]
         origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
+        means, spreads = [score.value for score in scores], [score.sd for score in scores]
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
-        tuning = {"tried": trials, "choice": asdict(choice), **inside}
+        tuning = {"tried": [trial.model_dump() for trial in tried], "choice": asdict(choice)}
+        tuning |= {} if nested is None else {"nested": nested.model_dump(mode="json")}
         tracker.keep(run_id, {"tuning.json": tuning, "report.html": page.html()})
         _tell(tracker, run_id, split, page)
     return run_id

@@ -132,6 +132,28 @@ class Recorded:
         below = f"tags.`mlflow.parentRunId` = '{self.run_id}'"
         return [run.data.metrics for run in client.search_runs([experiment], below, max_results=MOST_FOLDS)]
 
+    @property
+    def fit_seconds(self) -> float | None:
+        """What all fits took, as the folds' runs say; None where the folds have none."""
+        seconds = [each["seconds_fit"] + each.get("seconds_score", 0.0) for each in self.folds if "seconds_fit" in each]
+        return sum(seconds) if seconds else None
+
+    def mean_of_folds(self, figure: str) -> float | None:
+        """Return a figure of the folds, on average; None where they have no runs, or not that figure."""
+        values = [figures[figure] for figures in self.folds if figure in figures]
+        return sum(values) / len(values) if values else None
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that it was scored by; SplitError where its parameter says something else."""
+        metrics = metrics_in(self.params)
+        if metrics is None:
+            raise SplitError(
+                f"the parameter model.metrics of run {self.run_id} in MLflow is not a list of metrics; "
+                "name them (--metric)."
+            )
+        return metrics
+
 
 def read_evaluation(run_id: str) -> Recorded:
     """Return a recorded evaluation by its id or its first digits.
@@ -208,33 +230,10 @@ def read_recipe(run_id: str | Retraining, data: str | None = None) -> Recipe:
         ) from None
 
 
-def fit_seconds(folds: Sequence[Mapping[str, float]]) -> float | None:
-    """Return what all fits of an evaluation took, as its folds' runs say; None where the folds have none."""
-    seconds = [each["seconds_fit"] + each.get("seconds_score", 0.0) for each in folds if "seconds_fit" in each]
-    return sum(seconds) if seconds else None
-
-
-def mean_of_folds(folds: Sequence[Mapping[str, float]], figure: str) -> float | None:
-    """Return a figure of an evaluation's folds, on average; None where they have no runs, or not that figure."""
-    values = [figures[figure] for figures in folds if figure in figures]
-    return sum(values) / len(values) if values else None
-
-
 def apparent_of(a: Sequence[Estimate], b: Sequence[Estimate], metric: str) -> tuple[float, float] | None:
     """Return what two evaluations score on their training rows, where both say it."""
     first, second = (next((each.apparent for each in side if each.metric == metric), None) for side in (a, b))
     return None if first is None or second is None else (first, second)
-
-
-def metrics_of(recorded: Recorded) -> list[str]:
-    """Return the metrics that an evaluation was scored by; SplitError where its parameter says something else."""
-    metrics = metrics_in(recorded.params)
-    if metrics is None:
-        raise SplitError(
-            f"the parameter model.metrics of run {recorded.run_id} in MLflow is not a list of metrics; "
-            "name them (--metric)."
-        )
-    return metrics
 
 
 HEX = re.compile(r"[0-9a-f]{64}")

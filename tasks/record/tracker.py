@@ -44,13 +44,8 @@ NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
-About = Callable[[str], Mapping[str, Any]]  # the tags of a run, of its id
+About = Callable[[str], Mapping[str, Any]] | None  # the tags of a run, of its id
 M = TypeVar("M", bound=BaseModel)
-
-
-def no_tags(run_id: str) -> Mapping[str, Any]:
-    """Return no tags: what most runs have beside those of their entry."""
-    return {}
 
 
 def active_run(home: Home) -> Any:
@@ -119,7 +114,7 @@ class Tracker:
             yield None if parent in self.made else self.find(key)
 
     @contextmanager
-    def run(self, entry: Entry, parent: str | None = None, about: About = no_tags) -> Iterator[str]:
+    def run(self, entry: Entry, parent: str | None = None, about: About = None) -> Iterator[str]:
         """Yield the run that ``entry.key`` names, filled, to one at a time; FINISHED when the block ends well.
 
         ``about``: the tags that are made of the run's id, such as its description.
@@ -128,13 +123,13 @@ class Tracker:
             yield run_id
 
     @contextmanager
-    def filled(self, existing: Any, entry: Entry, parent: str | None = None, about: About = no_tags) -> Iterator[str]:
+    def filled(self, existing: Any, entry: Entry, parent: str | None = None, about: About = None) -> Iterator[str]:
         """Yield what ``run`` does, for whoever holds its key alone; ``existing``: its run, or None."""
         run = self._opened(existing, entry, parent)
         run_id = str(run.info.run_id)
         try:
             with at_stop(partial(self.finish, run_id, "KILLED")):
-                self._fill(run, entry, about(run_id), exists=existing is not None)
+                self._fill(run, entry, about(run_id) if about else {}, exists=existing is not None)
                 yield run_id
         except Exception as error:
             self.fail(run_id, str(error))
@@ -187,7 +182,7 @@ class Tracker:
 
     def since(self, key: str, code: Mapping[str, str]) -> str:
         """Return what changed in the code since the newest run of the same by other code; empty where there is none."""
-        for run in self.runs(f"tags.`{UNCODED}` = '{key}'", here=True):
+        for run in self.runs(f"tags.`{UNCODED}` = '{key}'", here=True) if code else ():
             before = code_in(run.data.tags)
             if before and (reasons := differences({"code": before}, {"code": code})):
                 return f"{', '.join(reasons)} since run {run.info.run_id[:8]}"

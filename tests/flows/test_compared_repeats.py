@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import Comparison, compare
-from evenfold.flows import Evaluation, compare as compare_flow, comparison, evaluate, extend, split as split_flow
+from evenfold.flows import Evaluation, compare as compare_flow, evaluate, extend, split as split_flow
 from evenfold.splitters import BalancedGroupKFold, Repeated, SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.work import further_pairs, work_of
 from sklearn.linear_model import Ridge
 from small import compared

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -122,19 +123,15 @@ class _New:
         if champion is None or champion.model is None or champion.model.canonical() | other != ours:
             return NotAsked("the recipe is not the champion's")
         recorded = scores_in(champion.tags, f"version {champion.version} of {champion.name}, the champion,")
-        now, before, (half, why) = next(
-            (
-                (now, before, chance)
-                for now in self.estimates
-                for before in recorded
-                if (now.metric, now.method) == (self.metric, before.method)
-                and before.metric == now.metric
-                and (chance := _chance(before))
-            ),
-            (None, None, (0.0, "")),
-        )
-        if now is None or before is None:
+        pairs = [
+            (now, before, chance)
+            for now, before in product(self.estimates, recorded)
+            if self.metric == now.metric == before.metric and now.method == before.method
+            if (chance := _chance(before))
+        ]
+        if not pairs:
             return NotAsked(f"the champion's {self.metric} was not recorded with an interval")
+        now, before, (half, why) = pairs[0]
         pair, where = self._paired() or ((before.value, now.value), "on all rows of each, for none could be paired,")
         title, fell = metric_of(self.metric), pair[0] - pair[1]
         figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)

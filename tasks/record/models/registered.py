@@ -1,25 +1,25 @@
-"""A registered model: its versions and aliases, the champion among them, and how an earlier one is it again."""
+"""A registered model: its versions and aliases, the champion of now and of then, and how an earlier one is it again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
 
 from evenfold.estimates import EvaluationError, ModelSpec
-from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.estimates.promotion import Decision
+from evenfold.splitters import EvenfoldError, SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
+from evenfold.tasks.record.reading import run_named
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps.step import step
 
-from .signatures import REPLACES, WITHDRAWN, recipe_in, require_signed_version
+from .signatures import REPLACES, WITHDRAWN, decision_in, is_signed_decision, recipe_in, require_signed_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mlflow.entities import Run
     from mlflow.entities.model_registry import ModelVersion
 
@@ -41,6 +41,16 @@ class RolledBack(Outcome):
     reason: str
     by: str
     at: str
+
+
+class Served(Outcome):
+    """Which version was the champion at a time (None: none was), since when and why, in words."""
+
+    name: str
+    version: str | None
+    since: str = ""
+    why: str = ""
+    note: str = ""
 
 
 class RegisteredModel:
@@ -250,3 +260,63 @@ def _earlier(name: str, champion: str | None, versions: Mapping[str, ModelVersio
         advice = f"name {which} (--to)" if others else "it has one version"
         raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
     return str(before)
+
+
+def champion_as_of(name: str, at: date | datetime | str) -> Served:
+    """Return which version of a model was the champion at a time, or at the end of a day (UTC, as 2026-05-31).
+
+    By the last that was written before: versions whose signed decision promotes them, rollbacks and withdrawals. A
+    version that was deleted and an alias that was moved by hand leave no date; a ``note`` says where the next decision,
+    or the alias of now, shows one. Raises SplitError where there is no such model, or no such date.
+    """
+    model, versions = RegisteredModel.existing(name)
+    try:
+        day = date.fromisoformat(at) if isinstance(at, str) else at
+    except ValueError:
+        raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
+    end = day if isinstance(day, datetime) else datetime.combine(day, time.max)
+    end = end if end.tzinfo else end.replace(tzinfo=UTC)
+    changes = sorted(_changes(model, versions), key=lambda change: change[0])
+    before, after = ([change for change in changes if (change[0] <= end) == earlier] for earlier in (True, False))
+    now, last = model.aliases.get(CHAMPION), changes[-1][1] if changes else None
+    since, version, why, _ = before[-1] if before else (None, None, "", None)
+    note = f"The alias is on version {now or 'none'} by now, and nobody recorded that: it was moved in MLflow."
+    note = note if now != last else ""
+    if after and after[0][3] not in (None, version):
+        when, following, _, over = after[0]
+        gone = "the alias was moved in MLflow" if over in versions else "it was deleted since"
+        note = f"Version {following} took the place of version {over} on {when:%Y-%m-%d}: {gone}. {note}".strip()
+    began = since.isoformat(timespec="seconds") if since else ""
+    return Served(name=name, version=version, since=began, why=why, note=note)
+
+
+def _changes(
+    model: RegisteredModel, versions: Mapping[str, Any]
+) -> Iterator[tuple[datetime, str | None, str, str | None]]:
+    """Yield when the champion changed, to which version, why, and over which one where a decision says so."""
+    for version in versions.values():
+        decision, tags = None, version.tags
+        with suppress(EvenfoldError):
+            decision = decision_of(model.tracker, version)
+        if decision.promote if decision else REPLACES in tags:
+            when = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
+            why = decision.why if decision else "its decision is not in the record"
+            yield when, str(version.version), why, decision.champion if decision else None
+    texts = model.client.get_registered_model(model.name).tags.items()
+    for text in [text for tag, text in texts if tag.startswith(ROLLBACK)]:
+        with suppress(ValueError, RecursionError):  # somebody wrote there
+            done = RolledBack.model_validate_json(text)
+            yield datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}", None
+
+
+def decision_of(tracker: Tracker, version: Any) -> Decision:
+    """Return the signed decision by which a version was registered; SplitError where it is gone or not signed."""
+    run = run_named(tracker, str(version.run_id))
+    decision = decision_in(run.data.tags, f"run {run.info.run_id}")
+    if decision is None:
+        raise SplitError(f"run {run.info.run_id[:8]}, which registered it, holds no decision.")
+    if not is_signed_decision(run):
+        raise SplitError(
+            f"the decision in run {run.info.run_id[:8]} was not signed by this home, or was changed since."
+        )
+    return decision

@@ -1,26 +1,42 @@
-"""The run of a retraining: begun, decided, its model registered, and closed. Idempotent by the run's key."""
+"""The run of a retraining: begun, decided, its model registered, and closed; and what it decided, decided again.
+
+Idempotent by the run's key. A past decision is made again from what stands in MLflow, without table or store.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from math import isclose
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from evenfold.estimates import Estimate, ModelSpec, Problem
-from evenfold.estimates.promotion import Decision, EarlierLook
+from evenfold.estimates import Estimate, ModelSpec, Problem, compare
+from evenfold.estimates.promotion import (
+    ROLES,
+    Decision,
+    Difference,
+    EarlierLook,
+    decide,
+    same_recipe,
+    to_spend,
+    without_champion,
+)
+from evenfold.manifests.tables.canonical import listed
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
-from evenfold.splitters import SplitError
+from evenfold.splitters import EvenfoldError, SplitError
+from evenfold.splitters.deployed import shown
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import FinalModel, Registered, SplitRef
+from evenfold.tasks.outcomes import FinalModel, Outcome, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
+from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
@@ -28,7 +44,7 @@ from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
-from .registered import CHALLENGER, RegisteredModel
+from .registered import CHALLENGER, RegisteredModel, decision_of
 from .signatures import (
     ANSWERED,
     DECISION,
@@ -42,6 +58,7 @@ from .signatures import (
     decision_in,
     is_signed_decision,
     is_signed_version,
+    require_signed_version,
     scores_tag,
     sign_version,
 )
@@ -51,6 +68,17 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 OUTCOME = "retrain.json"
+
+
+class Replayed(Outcome):
+    """A past decision and the same made again; ``gone`` where something that it needs is no more, which words say."""
+
+    name: str
+    version: str
+    verdict: Literal["same", "other", "gone"]
+    words: str
+    decision: Decision | None = None
+    again: Decision | None = None
 
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
@@ -262,3 +290,69 @@ def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> None:
     except Exception as error:
         if not unreachable(error):
             raise
+
+
+def replay(name: str, version: str) -> Replayed:
+    """Make the decision by which a version was registered again: from the signed predictions that were compared.
+
+    By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
+    What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
+    """
+    model, versions = RegisteredModel.existing(name)
+    if version not in versions:
+        raise SplitError(f"{name} has no version {shown(repr(version))}; it has {', '.join(versions)}.")
+    decision, what = None, f"version {version} of {name}"
+    try:
+        require_signed_version(versions[version])
+        decision = decision_of(model.tracker, versions[version])
+        again = _decided_again(model, versions, versions[version], decision)
+        apart, before, after = [], asdict(decision), asdict(again)
+        for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
+            was, now = before[field], after[field]
+            numbers = isinstance(was, float) and isinstance(now, float)
+            if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
+                apart.append(f"{field} {was} then and {now} now")
+        if apart and (lost := _deleted_comparisons(model, versions, versions[version])):
+            raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
+    except EvenfoldError as error:
+        words = f"{what} cannot be decided again: {error}"
+        return Replayed(name=name, version=version, verdict="gone", words=words, decision=decision)
+    words = f"{what} is decided again as it was: {again.why}."
+    words = f"{what} is decided in another way now: {', '.join(apart)}." if apart else words
+    verdict: Any = "other" if apart else "same"
+    return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
+
+
+def _deleted_comparisons(model: RegisteredModel, versions: Mapping[str, Any], this: Any) -> list[str]:
+    """Return the comparisons that registered versions before this one and are in MLflow no more."""
+    left = {run.info.run_id for run in model.retrainings()}
+    earlier = (each for each in versions.values() if int(each.version) < int(this.version) and each.run_id not in left)
+    return [f"run {each.run_id[:8]} of version {each.version}" for each in earlier]
+
+
+def _decided_again(model: RegisteredModel, versions: Mapping[str, Any], this: Any, decision: Decision) -> Decision:
+    if decision.champion is None:
+        return without_champion(decision.metric, decision.why)
+    if decision.champion not in versions:
+        raise SplitError(f"version {decision.champion}, the champion of then, is no more.")
+    tags = versions[decision.champion].tags
+    newer, values = (this.tags.get(tag) != tags.get(tag) for tag in ("evenfold.split_id", "evenfold.values"))
+    if decision.difference is None:
+        return same_recipe(decision.metric, newer or values)
+    if decision.runs is None:
+        raise SplitError("which evaluations were compared was not recorded, as where the champion's code was no more.")
+    both = [read_evaluation(run_id) for run_id in decision.runs]
+    if others := [each.run_id[:8] for each in both if not each.is_ours()]:
+        raise SplitError(f"the predictions of run {others[0]} were not signed by this home, or were changed since.")
+    served, candidate = (read_recipe(run_id).estimates for run_id in decision.runs)
+    stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
+    comparison = compare(
+        both[0].predictions, both[1].predictions, decision.metric, on=both[0].key, stratified=stratified,
+        n_train=both[1].mean_of_folds("n_train"), ordered=ordered, names=ROLES,
+        apparent=apparent_of(served, candidate, decision.metric),
+    )  # fmt: skip
+    run = run_named(model.tracker, str(this.run_id))
+    looks = looks_of(model, run)
+    error = to_spend(looks, start_of(run))
+    again = decide(decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks)
+    return replace(again, champion=decision.champion, runs=decision.runs)
