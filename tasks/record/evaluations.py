@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
@@ -50,6 +50,9 @@ from .entries import (
 from .models.stored_models import keep_model_of
 from .splits import page_on_server, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")
@@ -96,8 +99,7 @@ def record_evaluation(
     if not run_id:
         tracker = tracker_of(split)
         with tracker.alone(record.key) as existing:
-            is_whole = not again and tracker.is_complete(existing, record.content, EVALUATION_FILES, "")
-            if is_whole and evaluation.estimates:
+            if evaluation.estimates and not again and tracker.is_complete(existing, record.content, EVALUATION_FILES):
                 run_id = str(existing.info.run_id)
                 tracker.tell(run_id, origin_tags() | record.tags)
             else:
@@ -206,7 +208,7 @@ class _Record:
         }
         return {name: frame_of(each) for name, each in files.items() if each}
 
-    def write(self, tracker: Tracker, existing: Any) -> str:
+    def write(self, tracker: Tracker, existing: Run | None) -> str:
         """Write its run, for whoever holds its key alone, and return it; ``existing``: that run, or None."""
         of, split, key = self.evaluation, self.evaluation.split, self.key
         of_some = {PARTIAL: "true"} if of.errors and of.estimates else {}
@@ -314,13 +316,7 @@ class _Record:
             metrics |= {name: getattr(score, name) for name in FIGURES}
             place = {"repeat": score.repeat, "fold": score.fold}
             name = f"{self.estimator.rpartition(':')[2]} {score.name}"
-            child = Entry(
-                key=run_key(kind="fold", parent=key, **place),
-                name=name,
-                tags=short_tags(split),
-                params=place,
-                metrics=metrics,
-            )
+            child = Entry(run_key(kind="fold", parent=key, **place), name, short_tags(split), place, metrics)
             with tracker.run(child, parent=run_id) as fold:
                 keep_model_of(tracker, fold, self.models.get(score.name), self.estimator)
 

@@ -230,14 +230,9 @@ def _record_trials(
     """Give each configuration a run below the tuning's, which ``key`` names."""
     for number, trial in enumerate(tried):
         name = f"{model.title} configuration {number}"
-        child = Entry(
-            key=run_key(kind="configuration", parent=key, number=number),
-            name=name,
-            tags=short_tags(split),
-            params=trial.params,
-            metrics=estimate_metrics(trial.estimates),
-            light_model=light_model_of(split, name, trial.params),
-        )
+        own, light = run_key(kind="configuration", parent=key, number=number), light_model_of(split, name, trial.params)
+        metrics = estimate_metrics(trial.estimates)
+        child = Entry(own, name, short_tags(split), trial.params, metrics, light_model=light)
         with tracker.run(child, parent=tuning):
             pass
 

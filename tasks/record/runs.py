@@ -160,33 +160,22 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
 
     home = Home.here()
     manifest = read_split(reference, home)
-    tracker = Tracker(home, manifest.name)
+    tracker, on = Tracker(home, manifest.name), f"{manifest.name} {manifest.version}"
     newest = _judged_on(tracker, manifest, "creation_time", 1)
     if not newest:
-        raise SplitError(
-            f"no model was judged on {manifest.name} {manifest.version} in {home.tracking_uri}; evaluate one on it."
-        )
+        raise SplitError(f"no model was judged on {on} in {home.tracking_uri}; evaluate one on it.")
     metrics = [each.key.removeprefix(HEADLINE) for each in newest[0].metrics or [] if each.key.startswith(HEADLINE)]
-    metric = allowed(metric or metrics[0])
-    runs = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{metric}", most)
-    server, ranked = server_of(home), []
-    for model in runs:
-        value, run_id = _value(model, HEADLINE + metric), model.source_run_id or ""
+    metric, server, ranked = allowed(metric or metrics[0]), server_of(home), []
+    for model in _judged_on(tracker, manifest, f"metrics.{HEADLINE}{metric}", most):
+        value, low, high = (_value(model, f"{figure}/{metric}") for figure in ("value", "low", "high"))
         if value is not None:
+            run_id, params = model.source_run_id or "", dict(model.params or {})
             url = run_page(model.experiment_id, run_id, server=server) if server else ""
-            low, high = (_value(model, f"{side}/{metric}") for side in ("low", "high"))
-            about = {"model": model.name, "params": dict(model.params or {}), "run_id": run_id, "url": url}
+            about = {"model": model.name, "params": params, "run_id": run_id, "url": url}
             ranked.append(Judgement(value=value, low=low, high=high, **about))
     if not ranked:
-        others = " or ".join(metrics)
-        raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {metric!r}; say {others}.")
-    return Leaderboard(
-        split=f"{manifest.name} {manifest.version}",
-        split_id=manifest.split_id,
-        metric=metric,
-        metrics=metrics,
-        judgements=ranked,
-    )
+        raise SplitError(f"no model on {on} was scored by {metric!r}; say {' or '.join(metrics)}.")
+    return Leaderboard(split=on, split_id=manifest.split_id, metric=metric, metrics=metrics, judgements=ranked)
 
 
 def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> list[Any]:

@@ -106,15 +106,10 @@ def split_input(
         severities = [finding.severity for finding in audit.findings]
         counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
         profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
-    return _input(
-        "split",
-        name=f"{split.name}@{split.version}",
-        digest=split.split_id[:32],  # as long as MLflow keeps one
-        source_type="evenfold_split",
-        source=json.dumps(source | {"artifact": f"runs:/{run_id}/split"}),
-        schema=_schema({name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}),
-        profile=json.dumps(profile),
-    )
+    types = {name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}
+    source |= {"artifact": f"runs:/{run_id}/split"}
+    name = f"{split.name}@{split.version}"
+    return _input("split", name, split.split_id, "evenfold_split", source, types, profile)
 
 
 def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
@@ -124,15 +119,8 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     without what opens it, such as a token.
     """
     uri = redacted(split.data)
-    return _input(
-        context,
-        name=Path(uri).name[:500],
-        digest=digest[:32],
-        source_type="local",
-        source=json.dumps({"uri": uri}),
-        schema=_schema(_columns(split)),
-        profile=json.dumps({"rows": split.n_rows}),
-    )
+    types, profile = _columns(split), {"rows": split.n_rows}
+    return _input(context, Path(uri).name[:500], digest, "local", {"uri": uri}, types, profile)
 
 
 def _columns(split: SplitRef) -> dict[str, str]:
@@ -146,17 +134,19 @@ def _columns(split: SplitRef) -> dict[str, str]:
     return types
 
 
-def _schema(types: dict[str, str]) -> str:
-    columns = [
-        {"name": name, "type": COLUMN_TYPES.get(kind, "datetime"), "required": False} for name, kind in types.items()
-    ]
-    return json.dumps({"mlflow_colspec": columns})
-
-
-def _input(context: str, **dataset: str) -> DatasetInput:
+def _input(
+    context: str, name: str, digest: str, kind: str, source: object, types: dict[str, str], profile: object
+) -> DatasetInput:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    return DatasetInput(Dataset(**dataset), [InputTag("mlflow.data.context", context)])
+    columns = [
+        {"name": column, "type": COLUMN_TYPES.get(type_, "datetime"), "required": False}
+        for column, type_ in types.items()
+    ]
+    schema = json.dumps({"mlflow_colspec": columns})
+    # A digest is as long as MLflow keeps one.
+    dataset = Dataset(name, digest[:32], kind, json.dumps(source), schema, json.dumps(profile))
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
 
 
 SPLIT_FILES = {"report.html", "manifest.json"}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -33,7 +33,7 @@ from pydantic import BaseModel
 from .entries import PARTIAL, UNCODED, Entry, LightModel, Point, code_in, news
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, LoggedModel, Param, RunTag
+    from mlflow.entities import DatasetInput, LoggedModel, Param, Run, RunTag
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
@@ -105,7 +105,7 @@ class Tracker:
             return str(experiment.experiment_id)
 
     @contextmanager
-    def alone(self, key: str, parent: str | None = None) -> Iterator[Any]:
+    def alone(self, key: str, parent: str | None = None) -> Iterator[Run | None]:
         """Yield the run that ``key`` names, None where there is none, to one at a time.
 
         Of two who both found none, each would make one; of two who found a metric absent, each would log a point.
@@ -123,7 +123,9 @@ class Tracker:
             yield run_id
 
     @contextmanager
-    def filled(self, existing: Any, entry: Entry, parent: str | None = None, about: About = None) -> Iterator[str]:
+    def filled(
+        self, existing: Run | None, entry: Entry, parent: str | None = None, about: About = None
+    ) -> Iterator[str]:
         """Yield what ``run`` does, for whoever holds its key alone; ``existing``: its run, or None."""
         run = self._opened(existing, entry, parent)
         run_id = str(run.info.run_id)
@@ -158,11 +160,11 @@ class Tracker:
         with in_silence():
             self.client.set_terminated(run_id, status)
 
-    def find(self, key: str) -> Any:
+    def find(self, key: str) -> Run | None:
         """Return the run that ``key`` names, None where there is none."""
         return next(self.runs(f"tags.`{RUN_KEY}` = '{key}'", here=True), None)
 
-    def runs(self, wanted: str = "", *, here: bool = False) -> Iterator[Any]:
+    def runs(self, wanted: str = "", *, here: bool = False) -> Iterator[Run]:
         """Yield the runs that a filter of MLflow's wants, the newest first: of the whole store, or this experiment."""
         if ids := [self.experiment_id] if here else self.experiments():
             yield from self.every(partial(self.client.search_runs, ids, wanted, max_results=1_000))
@@ -188,7 +190,7 @@ class Tracker:
                 return f"{', '.join(reasons)} since run {run.info.run_id[:8]}"
         return ""
 
-    def is_complete(self, run: Any, content: str, names: set[str], folder: str) -> bool:
+    def is_complete(self, run: Run | None, content: str, names: set[str], folder: str = "") -> TypeGuard[Run]:
         """Return whether a run that was found is finished, was made of ``content`` and holds these artifacts."""
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return False
@@ -199,7 +201,7 @@ class Tracker:
         files = list_artifacts(artifact_uri=place, tracking_uri=self.home.tracking_store)
         return names <= {file.path.rpartition("/")[2] for file in files}
 
-    def _opened(self, existing: Any, entry: Entry, parent: str | None = None) -> Any:
+    def _opened(self, existing: Run | None, entry: Entry, parent: str | None = None) -> Run:
         """Return the run of an entry, RUNNING: the one that was found, or a new one with the entry's tags."""
         if existing is None:
             about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
@@ -212,7 +214,7 @@ class Tracker:
             self.client.delete_tag(existing.info.run_id, tag)
         return existing
 
-    def _fill(self, run: Any, entry: Entry, about: Mapping[str, Any], *, exists: bool) -> None:
+    def _fill(self, run: Run, entry: Entry, about: Mapping[str, Any], *, exists: bool) -> None:
         """Log what an entry holds and its run does not, and the tags ``about`` it: one call for most."""
         from mlflow.entities import Param, RunTag
 
@@ -235,7 +237,7 @@ class Tracker:
         run, entry = self.client.get_run(run_id), Entry("", "", {}, {}, values, series=dict(series or {}))
         self._log(run_id, news(entry.points, self._held(run, entry), run.info.start_time), entry)
 
-    def _held(self, run: Any, entry: Entry) -> dict[tuple[str, int], float]:
+    def _held(self, run: Run, entry: Entry) -> dict[tuple[str, int], float]:
         """Return the points that a run holds; those of several steps are asked for one by one."""
         held = {(name, 0): value for name, value in run.data.metrics.items() if name not in entry.series}
         for name in set(entry.series) & set(run.data.metrics):
@@ -261,7 +263,7 @@ class Tracker:
         for start in range(BATCH, len(metrics), BATCH):
             self.client.log_batch(run_id, metrics[start : start + BATCH])
 
-    def _keep_light_model(self, run: Any, light: LightModel, exists: bool) -> str:
+    def _keep_light_model(self, run: Run, light: LightModel, exists: bool) -> str:
         """Return the light model of a run, made once; no artifact belongs to it."""
         from mlflow.entities import LoggedModelStatus
 

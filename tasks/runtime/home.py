@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -92,26 +92,23 @@ def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractCont
 
     The first block enters it, the last that overlaps leaves it. A fork takes it as it is, with as many that hold it.
     """
-    lock = Lock()
-    holds: list[AbstractContextManager[Any]] = []  # one context, as often as blocks hold it
+    lock, entered, holders = Lock(), ExitStack(), 0
 
     @contextmanager
     @wraps(make)
     def hold() -> Iterator[None]:
+        nonlocal holders
         with lock.held():
-            if holds:
-                context = holds[0]
-            else:
-                context = contextmanager(make)()
-                context.__enter__()
-            holds.append(context)
+            if not holders:
+                entered.enter_context(contextmanager(make)())
+            holders += 1
         try:
             yield
         finally:
             with lock.held():
-                holds.pop()
-                if not holds:
-                    context.__exit__(None, None, None)
+                holders -= 1
+                if not holders:
+                    entered.close()
 
     return hold
 

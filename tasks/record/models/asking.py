@@ -28,7 +28,7 @@ from prefect.input import RunInput
 from pydantic import Field
 
 from .registered import RegisteredModel
-from .signatures import ANSWERED
+from .signatures import ANSWERED, one_line
 
 QUESTION, ANSWER = "question.json", "answer.json"
 MOST_REASON, MOST_NAME = 1_000, 100  # characters
@@ -163,7 +163,7 @@ def give_answer(question: Question, approve: bool, reason: str, by: str) -> Answ
     if question.seconds <= 0:
         tracker.fail(question.run_id, question.refused(None))
         raise SplitError(f"nobody answered until {question.until[:16]} UTC, and it is refused.")
-    if not (_line(reason, MOST_REASON) and _line(by, MOST_NAME)):
+    if not (one_line(reason, MOST_REASON) and one_line(by, MOST_NAME)):
         raise SplitError("an answer needs a reason and a name, which are kept; pass both (--reason, --name).")
     return _kept(tracker, question, approve, reason, by)
 
@@ -173,7 +173,7 @@ def _kept(tracker: Tracker, question: Question, approve: bool, reason: str, by: 
         if earlier := _answer(tracker, question):
             return earlier
         answer = Answer(
-            key=question.key, approve=approve, reason=_line(reason, MOST_REASON), by=_line(by, MOST_NAME),
+            key=question.key, approve=approve, reason=one_line(reason, MOST_REASON), by=one_line(by, MOST_NAME),
             at=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
         tracker.keep_signed(question.run_id, ANSWER, answer.model_dump(mode="json"))
@@ -184,8 +184,3 @@ def _kept(tracker: Tracker, question: Question, approve: bool, reason: str, by: 
 def _answer(tracker: Tracker, question: Question) -> Answer | None:
     answer = tracker.read_ours(question.run_id, ANSWER, Answer)
     return answer if answer is not None and answer.key == question.key else None
-
-
-def _line(text: str, most: int) -> str:
-    """Return what somebody typed as one line of at most so many characters."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:most]

@@ -35,6 +35,17 @@ from .registered import CHAMPION, RegisteredModel, RolledBack, about_taking_back
 INTENT = "commit.json"
 
 
+class Intent(Outcome):
+    """The intent to commit a generation: what is registered by which run, in which store, and over which champion."""
+
+    name: str
+    run_id: str
+    promote: bool
+    store: str
+    over: str | None
+    place: str
+
+
 @contextmanager
 def committing(split: SplitRef, name: str, run_id: str, decision: Decision) -> Iterator[None]:
     """Commit a staged split when the block ends well, in which a version of the model ``name`` may be registered.
@@ -53,10 +64,12 @@ def committing(split: SplitRef, name: str, run_id: str, decision: Decision) -> I
                 raise _made_meanwhile(final)
             yield
             return
-        intent = {"name": name, "run_id": run_id, "promote": decision.promote, "store": home.tracking_uri}
-        intent |= {"over": decision.champion, "place": _place_of(final)}
-        intent["signature"] = sign("commit", intent)
-        Path(split.staged, INTENT).write_text(json.dumps(intent), encoding="utf-8")
+        intent = Intent(
+            name=name, run_id=run_id, promote=decision.promote, store=home.tracking_uri, over=decision.champion,
+            place=_place_of(final),
+        )  # fmt: skip
+        signed = intent.model_dump() | {"signature": sign("commit", intent.model_dump())}
+        Path(split.staged, INTENT).write_text(json.dumps(signed), encoding="utf-8")
         place = settle(Path(split.staged), committing_place(final))
         try:
             yield
@@ -84,22 +97,22 @@ def _settle_each(home: Home, split: str) -> None:
 def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
     """Finish a commit whose version is registered, or undo it, which removes the split or puts it ``aside``."""
     intent = _intent(place)
-    if intent["store"] != home.tracking_uri:
+    if intent.store != home.tracking_uri:
         raise SplitError(
-            f"{place} is being committed with the registry {intent['store']}, and this one is {home.tracking_uri}; "
+            f"{place} is being committed with the registry {intent.store}, and this one is {home.tracking_uri}; "
             "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
         )
-    model = RegisteredModel(Tracker(home, ""), intent["name"])
-    version = model.version_of(intent["run_id"])
+    model = RegisteredModel(Tracker(home, ""), intent.name)
+    version = model.version_of(intent.run_id)
     if version is not None and not is_signed_version(model.client.get_model_version(model.name, version)):
         version = None  # killed before it was signed: the same month signs it, and nobody loads it as it is
     if version is None and place.name.startswith(".committing-"):
         place.rename(aside) if aside else shutil.rmtree(place)
         return False
-    if version is not None and intent["promote"]:
+    if version is not None and intent.promote:
         with model.alone():
             # Where it is the champion still with which this one was compared, or nobody is.
-            if model.aliases.get(CHAMPION) in (None, intent["over"], version):
+            if model.aliases.get(CHAMPION) in (None, intent.over, version):
                 model.make_champion(version)
     _finish(home, place)
     return True
@@ -109,13 +122,13 @@ def _place_of(folder: Path) -> str:
     return f"{folder.parent.name}/{folder.name.removeprefix('.committing-')}"
 
 
-def _intent(place: Path) -> dict[str, Any]:
+def _intent(place: Path) -> Intent:
     """Return what a commit meant to do; SplitError where no key of ours signed it for this place: it is not done."""
     try:
         intent = json.loads((place / INTENT).read_text(encoding="utf-8"))
         signature = intent.pop("signature")
         if not place.is_symlink() and intent["place"] == _place_of(place) and is_signed("commit", intent, [signature]):
-            return dict(intent)
+            return Intent(**intent)
     except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         pass
     raise SplitError(

@@ -60,14 +60,17 @@ class RegisteredModel:
         self.tracker, self.client, self.name = tracker, tracker.client, name
 
     @classmethod
-    def existing(cls, name: str) -> tuple[RegisteredModel, dict[str, ModelVersion]]:
-        """Return the model of a name and its versions; raises SplitError where there is none."""
+    def existing(cls, name: str, version: str | None = None) -> tuple[RegisteredModel, dict[str, ModelVersion]]:
+        """Return the model of a name and its versions; raises SplitError where there is none, or not this version."""
         home = Home.here()
         home.require_record()
         model = cls(Tracker(home, ""), name)
-        if versions := model.versions:
-            return model, versions
-        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
+        versions = model.versions
+        if not versions:
+            raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
+        if version is not None and version not in versions:
+            raise SplitError(f"{name} has no version {shown(repr(version))}; it has {', '.join(versions)}.")
+        return model, versions
 
     @property
     def versions(self) -> dict[str, ModelVersion]:
@@ -233,12 +236,10 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     """
     if not reason.strip():
         raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
-    model, _ = RegisteredModel.existing(name)
+    model, _ = RegisteredModel.existing(name, to)
     with model.alone():
         aliases, versions = model.aliases, model.versions
         champion = aliases.get(CHAMPION)
-        if to is not None and to not in versions:
-            raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
         if to is not None and to == champion:
             raise SplitError(f"version {to} of {name} is the champion already.")
         chosen = to or _earlier(name, champion, versions, aliases)
@@ -291,7 +292,7 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
 
 
 def _changes(
-    model: RegisteredModel, versions: Mapping[str, Any]
+    model: RegisteredModel, versions: Mapping[str, ModelVersion]
 ) -> Iterator[tuple[datetime, str | None, str, str | None]]:
     """Yield when the champion changed, to which version, why, and over which one where a decision says so."""
     for version in versions.values():
@@ -309,7 +310,7 @@ def _changes(
             yield datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}", None
 
 
-def decision_of(tracker: Tracker, version: Any) -> Decision:
+def decision_of(tracker: Tracker, version: ModelVersion) -> Decision:
     """Return the signed decision by which a version was registered; SplitError where it is gone or not signed."""
     run = run_named(tracker, str(version.run_id))
     decision = decision_in(run.data.tags, f"run {run.info.run_id}")

@@ -30,7 +30,6 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
 from evenfold.splitters import EvenfoldError, SplitError
-from evenfold.splitters.deployed import shown
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import FinalModel, Outcome, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
@@ -66,6 +65,7 @@ from .stored_models import keep_model, typical_row
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
+    from mlflow.entities.model_registry import ModelVersion
 
 OUTCOME = "retrain.json"
 
@@ -110,10 +110,10 @@ def open_retraining(
     same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
     key = with_code(same, code)
     prior = tracker.find(key)
-    finished = prior is not None and prior.info.status == "FINISHED"
-    if finished and (outcome := tracker.read_ours(prior.info.run_id, OUTCOME, Retraining)):
+    finished = prior if prior and prior.info.status == "FINISHED" else None
+    if finished and (outcome := tracker.read_ours(finished.info.run_id, OUTCOME, Retraining)):
         _require_let_in(tracker.client, split, outcome)
-        return Opened(run_id=prior.info.run_id, outcome=outcome)
+        return Opened(run_id=finished.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     opened = uuid4().hex[:12]
     tags = split_tags(split) | origin_tags() | code_tags(same, code)
@@ -298,9 +298,7 @@ def replay(name: str, version: str) -> Replayed:
     By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
     What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
     """
-    model, versions = RegisteredModel.existing(name)
-    if version not in versions:
-        raise SplitError(f"{name} has no version {shown(repr(version))}; it has {', '.join(versions)}.")
+    model, versions = RegisteredModel.existing(name, version)
     decision, what = None, f"version {version} of {name}"
     try:
         require_signed_version(versions[version])
@@ -323,14 +321,16 @@ def replay(name: str, version: str) -> Replayed:
     return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
 
 
-def _deleted_comparisons(model: RegisteredModel, versions: Mapping[str, Any], this: Any) -> list[str]:
+def _deleted_comparisons(model: RegisteredModel, versions: Mapping[str, ModelVersion], this: ModelVersion) -> list[str]:
     """Return the comparisons that registered versions before this one and are in MLflow no more."""
     left = {run.info.run_id for run in model.retrainings()}
     earlier = (each for each in versions.values() if int(each.version) < int(this.version) and each.run_id not in left)
     return [f"run {each.run_id[:8]} of version {each.version}" for each in earlier]
 
 
-def _decided_again(model: RegisteredModel, versions: Mapping[str, Any], this: Any, decision: Decision) -> Decision:
+def _decided_again(
+    model: RegisteredModel, versions: Mapping[str, ModelVersion], this: ModelVersion, decision: Decision
+) -> Decision:
     if decision.champion is None:
         return without_champion(decision.metric, decision.why)
     if decision.champion not in versions:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenfold.estimates import Estimate, ModelError, ModelSpec
 from evenfold.estimates.promotion import YEARLY, Decision
@@ -29,6 +29,11 @@ from evenfold.tasks.runtime.signing import is_signed, sign
 from pydantic import TypeAdapter, ValidationError
 
 from .stored_models import fetched
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+    from mlflow.entities.model_registry import ModelVersion
 
 MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"
 MOST = sys.float_info.max
@@ -141,8 +146,12 @@ def _reason(error: Exception) -> str:
         problem = f"{place!r}: {first['msg']}" if place else str(first["msg"])
     else:
         problem = str(error)
-    line = "".join(letter if letter.isprintable() else " " for letter in problem)
-    return " ".join(line.split())[:200].rstrip(".;")
+    return one_line(problem, 200).rstrip(".;")
+
+
+def one_line(text: str, most: int) -> str:
+    """Return what somebody wrote as one line of at most so many characters."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:most]
 
 
 # At a version: the digest of its model's file; its signatures, each by a tag of its own, for several homes may sign;
@@ -152,7 +161,7 @@ DIGEST, SIGNATURE, REPLACES, WITHDRAWN = (
 )
 
 
-def claim_of(version: Any, tags: Mapping[str, str]) -> dict[str, object]:
+def claim_of(version: ModelVersion, tags: Mapping[str, str]) -> dict[str, object]:
     """Return what the signature of a version covers: its name and number, where its files lie, and every tag of ours.
 
     Among these are its recipe, split, scores, run key, evaluation and the digest of its model.
@@ -162,19 +171,19 @@ def claim_of(version: Any, tags: Mapping[str, str]) -> dict[str, object]:
     return {"name": version.name, "version": str(version.version), "source": version.source, "tags": ours}
 
 
-def sign_version(client: Any, version: Any, tags: Mapping[str, str]) -> None:
+def sign_version(client: MlflowClient, version: ModelVersion, tags: Mapping[str, str]) -> None:
     """Sign a version of the registry as one that has these ``tags``, whatever it says by itself."""
     signature = sign("version", claim_of(version, tags))
     client.set_model_version_tag(version.name, str(version.version), f"{SIGNATURE}.{signature[:8]}", signature)
 
 
-def is_signed_version(version: Any) -> bool:
+def is_signed_version(version: ModelVersion) -> bool:
     """Return whether this home or its team signed a version of the registry, as it is now."""
     claim = claim_of(version, version.tags)
     return is_signed("version", claim, [value for tag, value in version.tags.items() if tag.startswith(SIGNATURE)])
 
 
-def require_signed_version(version: Any) -> None:
+def require_signed_version(version: ModelVersion) -> None:
     """Raise UntrustedNameError unless this home or its team signed a version of the registry, as it is now."""
     if not is_signed_version(version):
         raise UntrustedNameError(
@@ -184,7 +193,7 @@ def require_signed_version(version: Any) -> None:
         )
 
 
-def is_signed_decision(run: Any) -> bool:
+def is_signed_decision(run: Run) -> bool:
     """Return whether this home or its team made the decision that the tags of a retraining's run hold, for that run."""
     claim = {"run": run.info.run_id, "decision": run.data.tags.get(DECISION)}
     return is_signed("decision", claim, [run.data.tags.get(SIGNATURE)])
@@ -194,7 +203,7 @@ def is_signed_decision(run: Any) -> bool:
 class Untrusted:
     """A version as it was looked at: ``sha256`` of its one skops file ("": none is ever loaded), and its recipe."""
 
-    version: Any
+    version: ModelVersion
     sha256: str
     recipe: dict[str, object] | None
     evaluated: dict[str, Any] | None
