@@ -118,20 +118,14 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     Parquet files and addresses are told with all their columns, others with those that the split read; an address
     without what opens it, such as a token.
     """
-    uri = redacted(split.data)
-    types, profile = _columns(split), {"rows": split.n_rows}
-    return _input(context, Path(uri).name[:500], digest, "local", {"uri": uri}, types, profile)
-
-
-def _columns(split: SplitRef) -> dict[str, str]:
-    apart, types = apart_of(split.data), {}
-    if apart is None:
-        return split.stored().types
-    for field in apart.schema:
-        types[field.name] = "text"
-        with suppress(SplitError):  # of a list, say, which no split reads
-            types[field.name] = infer_type(field.type, field.name)
-    return types
+    uri, types, apart = redacted(split.data), split.stored().types, apart_of(split.data)
+    if apart is not None:
+        types = {}
+        for field in apart.schema:
+            types[field.name] = "text"
+            with suppress(SplitError):  # of a list, say, which no split reads
+                types[field.name] = infer_type(field.type, field.name)
+    return _input(context, Path(uri).name[:500], digest, "local", {"uri": uri}, types, {"rows": split.n_rows})
 
 
 def _input(

@@ -81,11 +81,14 @@ def shown_in_a_notebook() -> Iterator[None]:
     Nothing where somebody listens already, such as a terminal's bar, and where there is no notebook; the log is told
     as well. When the block ends, the line says how long it took.
     """
-    display = _display()
-    if display is None or SAY.get() is not _to_the_log:
+    # IPython's display where a kernel runs this; elsewhere nothing is imported for it.
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if getattr(shell, "kernel", None) is None or SAY.get() is not _to_the_log:
         yield
         return
-    line = _Line(display)
+    line = _Line(sys.modules["IPython.display"].__dict__["display"])
+    token = SAY.set(line.say)
     try:
         with setting(SAY, line.say):
             yield
@@ -93,13 +96,6 @@ def shown_in_a_notebook() -> Iterator[None]:
     except BaseException:
         line.end("stopped")
         raise
-
-
-def _display() -> Any:
-    """Return IPython's ``display`` where a kernel runs this; None elsewhere, and nothing is imported for it."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return None if getattr(shell, "kernel", None) is None else sys.modules["IPython.display"].__dict__["display"]
 
 
 class _Line:

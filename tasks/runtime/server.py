@@ -191,11 +191,18 @@ def _started(home: Home, keep: bool = False) -> tuple[str, subprocess.Popen[byte
     home.make()
     log = home.path / "prefect" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    settings = get_current_settings().to_environment_variables(exclude_unset=True)
+    env = embedded_settings(home) | os.environ | settings
+    env.pop("PREFECT_API_URL", None)
     for _ in range(3):  # somebody else may take the port first
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
-        process = _run(home, port, keep, log)
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _KEPT if keep else _OWNED, str(port)], env=env,
+                stdin=subprocess.DEVNULL if keep else subprocess.PIPE, stdout=out, stderr=out, start_new_session=True,
+            )  # fmt: skip
         until = time.monotonic() + START_SECONDS
         while process.poll() is None and time.monotonic() < until:
             if _answers(f"http://127.0.0.1:{port}/api", 5.0):
@@ -206,17 +213,6 @@ def _started(home: Home, keep: bool = False) -> tuple[str, subprocess.Popen[byte
     raise EvaluationError(
         f"Prefect's embedded server does not start ({last[:300]}); see {log}, or say engine='plain' (--engine plain)."
     )
-
-
-def _run(home: Home, port: int, keep: bool, log: Path) -> subprocess.Popen[bytes]:
-    settings = get_current_settings().to_environment_variables(exclude_unset=True)
-    env = embedded_settings(home) | os.environ | settings
-    env.pop("PREFECT_API_URL", None)
-    with log.open("wb") as out:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-c", _KEPT if keep else _OWNED, str(port)], env=env,
-            stdin=subprocess.DEVNULL if keep else subprocess.PIPE, stdout=out, stderr=out, start_new_session=True,
-        )  # fmt: skip
 
 
 _HERE = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine

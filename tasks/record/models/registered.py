@@ -242,25 +242,20 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
         champion = aliases.get(CHAMPION)
         if to is not None and to == champion:
             raise SplitError(f"version {to} of {name} is the champion already.")
-        chosen = to or _earlier(name, champion, versions, aliases)
+        chosen, now = to, versions.get(champion or "")
+        if chosen is None:
+            chosen = (now.tags.get(REPLACES) if now else None) or aliases.get(PREVIOUS)
+        if chosen not in versions:
+            others = [version for version in versions if version != champion]
+            where = f"before version {champion} " if champion else ""
+            which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
+            advice = f"name {which} (--to)" if others else "it has one version"
+            raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
         before = versions[chosen].tags.get(REPLACES) if to is None else champion
         done = RolledBack(name=name, champion=chosen, withdrawn=champion, **about_taking_back(reason))
         model.remember(done)
         model.put_aliases(chosen, before if before in versions and before != chosen else None, aliases)
     return done
-
-
-def _earlier(name: str, champion: str | None, versions: Mapping[str, ModelVersion], aliases: Mapping[str, str]) -> str:
-    """Return the champion before this one; raises SplitError where none is remembered that is still there."""
-    now = versions.get(champion or "")
-    before = (now.tags.get(REPLACES) if now else None) or aliases.get(PREVIOUS)
-    if before not in versions:
-        others = [version for version in versions if version != champion]
-        where = f"before version {champion} " if champion else ""
-        which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
-        advice = f"name {which} (--to)" if others else "it has one version"
-        raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
-    return str(before)
 
 
 def champion_as_of(name: str, at: date | datetime | str) -> Served:

@@ -310,7 +310,9 @@ def replay(name: str, version: str) -> Replayed:
             numbers = isinstance(was, float) and isinstance(now, float)
             if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
                 apart.append(f"{field} {was} then and {now} now")
-        if apart and (lost := _deleted_comparisons(model, versions, versions[version])):
+        left = {run.info.run_id for run in model.retrainings()} if apart else set()
+        earlier = [each for number, each in versions.items() if int(number) < int(version) and apart]
+        if lost := [f"run {each.run_id[:8]} of version {each.version}" for each in earlier if each.run_id not in left]:
             raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
     except EvenfoldError as error:
         words = f"{what} cannot be decided again: {error}"
@@ -319,13 +321,6 @@ def replay(name: str, version: str) -> Replayed:
     words = f"{what} is decided in another way now: {', '.join(apart)}." if apart else words
     verdict: Any = "other" if apart else "same"
     return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
-
-
-def _deleted_comparisons(model: RegisteredModel, versions: Mapping[str, ModelVersion], this: ModelVersion) -> list[str]:
-    """Return the comparisons that registered versions before this one and are in MLflow no more."""
-    left = {run.info.run_id for run in model.retrainings()}
-    earlier = (each for each in versions.values() if int(each.version) < int(this.version) and each.run_id not in left)
-    return [f"run {each.run_id[:8]} of version {each.version}" for each in earlier]
 
 
 def _decided_again(
