@@ -21,7 +21,7 @@ from evenfold.splitters.importing import installed
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
-from evenfold.tasks.record.runs import complete_records, preimage_of_record, record_parts, see_complete
+from evenfold.tasks.record.runs import Held, complete_records, preimage_of_record, record_parts, see_complete
 from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
@@ -93,23 +93,10 @@ def record_evaluation(
     _require_models(split, work, models or {})
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
-    labelled, again, since = digest_json([record.content, run_label]), is_refreshing(), None
     seen = complete_records(Home.here())
-    run_id = "" if again else seen.get(labelled, [""])[0]
+    run_id, since = "" if is_refreshing() else seen.get(record.labelled, [""])[0], None
     if not run_id:
-        tracker = tracker_of(split)
-        with tracker.alone(record.key) as existing:
-            if evaluation.estimates and not again and tracker.is_complete(existing, record.content, EVALUATION_FILES):
-                run_id = str(existing.info.run_id)
-                tracker.tell(run_id, origin_tags() | record.tags)
-            else:
-                since = tracker.since(record.same, evaluation.model.code)
-                run_id = record.write(tracker, existing)
-        if evaluation.estimates:
-            # While the models were fitted, somebody may have deleted the split's run: then the store has changed.
-            earlier = {of: held for of, held in seen.items() if held[0] == split_run}
-            see_complete(split, (labelled, record.key), run_id, EVALUATION_FILES, earlier)
-            remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
+        run_id, since = record.found_or_written(seen)
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since or "")
     if since is not None and evaluation.estimates:  # once, and not again where the same is found
         record.publish(run)
@@ -162,6 +149,11 @@ class _Record:
         place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models), *build]
         return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold")])
 
+    @property
+    def labelled(self) -> str:
+        """The digest of that and of its label, by which a complete record is known again."""
+        return digest_json([self.content, self.label])
+
     @cached_property
     def same(self) -> str:
         """The key of its run, whatever the user's code."""
@@ -208,6 +200,28 @@ class _Record:
         }
         return {name: frame_of(each) for name, each in files.items() if each}
 
+    def found_or_written(self, seen: Held) -> tuple[str, str | None]:
+        """Return its run, and what changed in the code since an earlier one, None where the run was found complete.
+
+        ``seen``: the records that were complete before.
+        """
+        of, split, since = self.evaluation, self.evaluation.split, None
+        tracker = tracker_of(split)
+        with tracker.alone(self.key) as existing:
+            again = is_refreshing() or not of.estimates
+            if not again and tracker.is_complete(existing, self.content, EVALUATION_FILES):
+                run_id = str(existing.info.run_id)
+                tracker.tell(run_id, origin_tags() | self.tags)
+            else:
+                since = tracker.since(self.same, of.model.code)
+                run_id = self.write(tracker, existing)
+        if of.estimates:
+            # While the models were fitted, somebody may have deleted the split's run: then the store has changed.
+            earlier = {key: held for key, held in seen.items() if held[0] == self.split_run}
+            see_complete(split, (self.labelled, self.key), run_id, EVALUATION_FILES, earlier)
+            remember(preimage_of_record(self.work, self.label, of.interval, of.level))
+        return run_id, since
+
     def write(self, tracker: Tracker, existing: Run | None) -> str:
         """Write its run, for whoever holds its key alone, and return it; ``existing``: that run, or None."""
         of, split, key = self.evaluation, self.evaluation.split, self.key
@@ -226,7 +240,8 @@ class _Record:
             tracker.reads(run_id, data_input(split, of.fingerprint, "training"), split_input(split, self.split_run))
             if of.scores:
                 self._write_folds(tracker, run_id, key)
-            keep_model_of(tracker, run_id, self.models.get("all rows"), self.estimator)
+            if whole_model := self.models.get("all rows"):
+                keep_model_of(tracker, run_id, whole_model, self.estimator)
             digests = tracker.keep(run_id, artifacts | self.tables)
             sha256 = {name: digests[name] for name in self.tables}
             tracker.keep_signed(run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": sha256})
@@ -318,7 +333,8 @@ class _Record:
             name = f"{self.estimator.rpartition(':')[2]} {score.name}"
             child = Entry(run_key(kind="fold", parent=key, **place), name, short_tags(split), place, metrics)
             with tracker.run(child, parent=run_id) as fold:
-                keep_model_of(tracker, fold, self.models.get(score.name), self.estimator)
+                if model := self.models.get(score.name):
+                    keep_model_of(tracker, fold, model, self.estimator)
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, object]:

@@ -193,35 +193,44 @@ def record_tuning(
     """
     tracker, chosen = tracker_of(split), tried[choice.chosen]
     anew = _of(metric, nested.estimates) if nested else None
-    params, scores = [trial.params for trial in tried], [_of(metric, trial.estimates) for trial in tried]
-    identity = {"model": model.canonical(), "tried": params, "metric": metric, "one_standard_error": one_standard_error}
-    identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     how = unless_usual(interval, level) | ({"nested": True} if nested else {})
-    key = run_key(kind="tune", split_id=split.split_id, **how, **identity)
-    metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
-    metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
-    about = {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"} | code_tags(key, model.code)
-    whole = Entry(
-        key=with_code(key, model.code),
-        name=f"{model.title} @ {split.name} {split.version} tuning",
-        tags=split_tags(split) | origin_tags() | about,
-        params={f"chosen.{name}": value for name, value in chosen.params.items()},
-        metrics=metrics,
-        series={f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}},
-    )
+    whole = _tuning_entry(split, model, tried, choice, metric, anew, one_standard_error=one_standard_error, **how)
+    whole = replace(whole, tags={**whole.tags, "evenfold.split_run_id": split_run_id})
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         _record_trials(tracker, run_id, whole.key, split, model, tried if len(tried) <= MOST_FOLDS else ())
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         tracker.keep_signed(run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
-        origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
+        params, scores = [trial.params for trial in tried], [_of(metric, trial.estimates) for trial in tried]
         means, spreads = [score.value for score in scores], [score.sd for score in scores]
+        origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
         tuning = {"tried": [trial.model_dump() for trial in tried], "choice": asdict(choice)}
         tuning |= {} if nested is None else {"nested": nested.model_dump(mode="json")}
         tracker.keep(run_id, {"tuning.json": tuning, "report.html": page.html()})
         _tell(tracker, run_id, split, page)
     return run_id
+
+
+def _tuning_entry(
+    split: SplitRef, model: ModelSpec, tried: Sequence[Tried], choice: Choice, metric: str, anew: Estimate | None,
+    **how: object,
+) -> Entry:  # fmt: skip
+    """Return what the run of a tuning holds; ``anew``: the score of choosing in every fold, ``how`` it was chosen."""
+    identity = {"model": model.canonical(), "tried": [trial.params for trial in tried], "metric": metric, **how}
+    identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
+    key = run_key(kind="tune", split_id=split.split_id, **identity)
+    metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
+    metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
+    scores = {number: _of(metric, trial.estimates).value for number, trial in enumerate(tried)}
+    return Entry(
+        key=with_code(key, model.code),
+        name=f"{model.title} @ {split.name} {split.version} tuning",
+        tags=split_tags(split) | {"evenfold.record": "tuning"} | origin_tags() | code_tags(key, model.code),
+        params={f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()},
+        metrics=metrics,
+        series={f"tried/{metric}": scores},
+    )
 
 
 def _record_trials(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
@@ -35,6 +35,9 @@ from .models.signatures import EVALUATION, require_signed_version
 from .runs import metrics_in
 from .tracker import Tracker
 
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
 
 def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
     """Return the run that evaluated a registered model, of which ``which`` is an alias (``at`` is "@") or a version.
@@ -58,7 +61,7 @@ def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
     return str(version.tags[EVALUATION])
 
 
-def run_named(tracker: Tracker, reference: Any) -> Any:
+def run_named(tracker: Tracker, reference: Any) -> Run:
     """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
     ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe, a retraining for the
@@ -272,14 +275,7 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
         if versions := versions | set(held):
             instead = f"; {name} has {listed(sorted(versions, key=version_in))}"
         raise SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
-    run = _newest_of(runs, reference, home)
-    spec, split_id = run.data.tags["evenfold.spec"], run.data.tags["evenfold.split_id"]
-    own = home.splits / spec.replace("@", "/")
-    # Where this home has another split of that name and version, what is loaded lies apart.
-    here = own if _is(own, split_id) or not own.exists() else home.path / "fetched" / split_id / spec.replace("@", "/")
-    if not _is(here, split_id):
-        _download(tracker, run.info.run_id, here, split_id)
-    return read_manifest(here)
+    return _download(tracker, _newest_of(runs, reference, home), home)
 
 
 @step(run_name=lambda reference, **_: f"load {reference}")
@@ -299,7 +295,7 @@ def load_split(
     return SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
 
 
-def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:
+def _recorded_runs(tracker: Tracker, reference: str) -> list[Run]:
     """Return the runs that record what ``reference`` names, the newest first."""
     if "'" in reference:  # a quote would end the filter's text and begin another condition
         return []
@@ -313,7 +309,7 @@ def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:
     return [run for each in filters for run in tracker.runs(f"{each} AND tags.`evenfold.record` = 'split'")]
 
 
-def _newest_of(runs: list[Any], reference: str, home: Home) -> Any:
+def _newest_of(runs: list[Run], reference: str, home: Home) -> Run:
     """Return the run of the newest version; raises SplitError where it, or a plan, is of several splits."""
     ours = [run for run in runs if _names_a_split(run.data.tags)]
     if not ours:
@@ -352,15 +348,22 @@ def _is(folder: Path, split_id: str) -> bool:
     return False
 
 
-def _download(tracker: Tracker, run_id: str, place: Path, split_id: str) -> None:
-    """Put what a run holds in its place, once it was proved to be the split of that id, name and version."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        fetched = tracker.fetch(run_id, "split", Path(folder))
-        held: Mapping[str, Any] = read_header(fetched) if _is(fetched, split_id) else {}
-        if (held.get("name"), held.get("version")) != (place.parent.name, place.name):
-            raise SplitError(
-                f"what MLflow keeps in run {run_id} is not the split {split_id[:16]} that it was recorded as; its "
-                "artifacts were changed."
-            )
-        rename_unless_there(fetched, place)
+def _download(tracker: Tracker, run: Run, home: Home) -> Manifest:
+    """Return the split that a run holds, in its place once it was proved to be of that id, name and version."""
+    spec, split_id = run.data.tags["evenfold.spec"], run.data.tags["evenfold.split_id"]
+    place = home.splits / spec.replace("@", "/")
+    if place.exists() and not _is(place, split_id):
+        # Where this home has another split of that name and version, what is loaded lies apart.
+        place = home.path / "fetched" / split_id / spec.replace("@", "/")
+    if not _is(place, split_id):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+            fetched = tracker.fetch(run.info.run_id, "split", Path(folder))
+            held: Mapping[str, Any] = read_header(fetched) if _is(fetched, split_id) else {}
+            if (held.get("name"), held.get("version")) != (place.parent.name, place.name):
+                raise SplitError(
+                    f"what MLflow keeps in run {run.info.run_id} is not the split {split_id[:16]} that it was recorded "
+                    "as; its artifacts were changed."
+                )
+            rename_unless_there(fetched, place)
+    return read_manifest(place)

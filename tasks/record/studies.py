@@ -169,15 +169,11 @@ def log_scores(
     name, tags = f"{title} @ {split.name} {split.version}", id_tags(split.split_id, split.name, split.version)
     own = OwnScores(run_id="", name=name, scores=tests, audit=checked)
     page = Page(name, Verdict.NONE, "") if checked is None else audit_page(checked)
-    figures = {  # named as those of evaluations
-        f"{figure}/{metric}": value
-        for metric, test in tests.items()
-        for figure, value in (
-            ("value", test.mean), ("low", test.interval.low), ("high", test.interval.high),
-            ("sd", sample_sd(table[metric])),
-        )
-        if value is not None
-    }  # fmt: skip
+    figures: dict[str, float] = {}  # named as those of evaluations
+    for metric, test in tests.items():
+        low, high = test.interval.low, test.interval.high
+        ends = {"value": test.mean, "low": low, "high": high, "sd": sample_sd(table[metric])}
+        figures |= {f"{figure}/{metric}": value for figure, value in ends.items() if value is not None}
     about = {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)}
     tags |= {"strategy": split.algorithm["name"], "evenfold.spec": tags["spec"]}
     tables = {"scores": table} | ({} if checked is None else {"audit": checked.model_dump(mode="json")})

@@ -107,11 +107,11 @@ class RegisteredModel:
         key = self.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
         return next((number for number, each in self.versions.items() if each.tags.get(RUN_KEY) == key), None)
 
-    def require_champion(self, expected: str | None, own: str | None) -> None:
-        """Raise ChampionChangedError unless the champion is the ``expected`` version, or one's ``own``."""
-        now = self.aliases.get(CHAMPION)
-        if now not in (expected, own):
-            before = f"version {expected}" if expected else "none"
+    def require_champion(self, decision: Decision | None, own: str | None) -> None:
+        """Raise ChampionChangedError unless the champion is the version that was compared with, or one's ``own``."""
+        now = None if decision is None else self.aliases.get(CHAMPION)
+        if decision is not None and now not in (decision.champion, own):
+            before = f"version {decision.champion}" if decision.champion else "none"
             raise ChampionChangedError(
                 f"the champion of {self.name} is {f'version {now}' if now else 'none'} by now, and {before} was "
                 "compared with."

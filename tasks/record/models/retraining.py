@@ -34,7 +34,7 @@ from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import FinalModel, Outcome, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
-from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
+from evenfold.tasks.record.entries import Entry, code_tags, run_key, split_tags, unless_usual, with_code
 from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, tracker_of
@@ -47,18 +47,14 @@ from .registered import CHALLENGER, RegisteredModel, decision_of
 from .signatures import (
     ANSWERED,
     DECISION,
-    DIGEST,
-    EVALUATION,
-    MODEL,
     OPENED,
-    SCORES,
     SIGNATURE,
     WITHDRAWN,
     decision_in,
     is_signed_decision,
     is_signed_version,
+    model_tags,
     require_signed_version,
-    scores_tag,
     sign_version,
 )
 from .stored_models import keep_model, typical_row
@@ -212,33 +208,28 @@ def register_model(
     """
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", [None, *split.splits()])
-    registered, recipe = RegisteredModel(tracker_of(split), name), work.problem.model
+    registered = RegisteredModel(tracker_of(split), name)
     client, run = registered.client, registered.client.get_run(run_id)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: run.data.tags.get(RUN_KEY, run_id)}
-    tags |= {MODEL: json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
-    tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
-    tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
-    tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
+    tags |= model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
         number = registered.version_of(run_id)
-        if decision is not None:
-            registered.require_champion(decision.champion, number)
+        registered.require_champion(decision, number)
         number = number or _new_version(registered, run, work.problem, final, tags)
         version = client.get_model_version(name, number)
         # New, or a try was killed before; one that is not what we made stays refused.
         if not is_signed_version(version):
             sign_version(client, version, tags)
         if promote:
-            if decision is not None:
-                registered.require_champion(decision.champion, number)
+            registered.require_champion(decision, number)
             registered.make_champion(number)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
-    uri = f"models:/{name}/{number}"
-    return Registered(name=name, version=number, uri=uri, champion=promote, run_id=version.run_id)
+    about = {"name": name, "version": number, "uri": f"models:/{name}/{number}"}
+    return Registered(**about, champion=promote, run_id=version.run_id)
 
 
 def _new_version(

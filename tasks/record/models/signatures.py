@@ -22,8 +22,8 @@ from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.naming import changed
-from evenfold.tasks.outcomes import Champion
-from evenfold.tasks.record.entries import RECIPE, code_in
+from evenfold.tasks.outcomes import Champion, FinalModel
+from evenfold.tasks.record.entries import CODE, RECIPE, code_in
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.signing import is_signed, sign
 from pydantic import TypeAdapter, ValidationError
@@ -66,6 +66,20 @@ _DECISION, _SCORES = TypeAdapter(Decision), TypeAdapter(list[RecordedScore])
 T = TypeVar("T")
 
 
+def model_tags(
+    recipe: ModelSpec, final: FinalModel, fingerprint: str, evaluation_run_id: str, estimates: Sequence[Estimate]
+) -> dict[str, str]:
+    """Return what the tags of a version say of its model: recipe, code, rows, digest, and what its recipe scores."""
+    tags = {MODEL: json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
+    tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
+    tags |= {"evenfold.values": fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
+    scores = []
+    for each in estimates[:MOST_SCORES]:
+        low, high = (getattr(each.interval, end, None) for end in ("low", "high"))
+        scores.append(asdict(RecordedScore(each.metric, each.method, each.value, each.sd, low, high)))
+    return tags | ({EVALUATION: evaluation_run_id, SCORES: json.dumps(scores)} if evaluation_run_id else {})
+
+
 def recipe_in(tags: Mapping[str, str], where: str) -> ModelSpec | None:
     """Return the recipe that the tags name, None where they name none; nothing of it is imported.
 
@@ -99,15 +113,6 @@ def _decision(text: str) -> Decision:
     if wrong := [f"{name} is {values[name]}" for name, (low, high) in ends.items() if not low <= values[name] <= high]:
         raise ValueError(", ".join(wrong))
     return decision
-
-
-def scores_tag(estimates: Sequence[Estimate]) -> str:
-    """Return what a version's tag says of its recipe's scores, which ``scores_in`` reads."""
-    scores = []
-    for each in estimates[:MOST_SCORES]:
-        low, high = (getattr(each.interval, end, None) for end in ("low", "high"))
-        scores.append(RecordedScore(each.metric, each.method, each.value, each.sd, low, high))
-    return json.dumps([asdict(score) for score in scores])
 
 
 def scores_in(tags: Mapping[str, str], where: str) -> list[RecordedScore]:

@@ -121,9 +121,9 @@ def _left_by_a_kill(tracker: Tracker, run_id: str, final: FinalModel, maker: str
     return ""
 
 
-def keep_model_of(tracker: Tracker, run_id: str, final: FinalModel | None, estimator: str) -> None:
+def keep_model_of(tracker: Tracker, run_id: str, final: FinalModel, estimator: str) -> None:
     """Log a model to a run, once: the run says by a tag of what data and recipe its model is."""
-    if final is not None and tracker.client.get_run(run_id).data.tags.get(KEPT) != final.key:
+    if tracker.client.get_run(run_id).data.tags.get(KEPT) != final.key:
         keep_model(tracker, run_id, final, estimator)
         tracker.client.set_tag(run_id, KEPT, final.key)
 
