@@ -247,7 +247,7 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         # Where nobody answers at the address of a database MLflow would try again for 100 s.
         if "://" in uri and not uri.startswith("http") and (url := make_url(uri)).host and url.port:
             socket.create_connection((url.host, url.port), timeout=10).close()
-        Tracker(home, "").client.search_experiments(max_results=1)
+        Tracker(home).client.search_experiments(max_results=1)
     except Exception as error:
         fix = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or correct MLFLOW_TRACKING_URI."
         yield Finding("MLflow store", False, f"{uri} does not answer: {str(error).splitlines()[0][:300]}", fix)

@@ -153,7 +153,7 @@ def trust(
         from evenfold.tasks.record.models.signatures import look_at, trust as sign
         from evenfold.tasks.record.tracker import Tracker
 
-        look = look_at(tracker := Tracker(home, ""), name, version)
+        look = look_at(tracker := Tracker(home), name, version)
     model = f"the model with SHA-256 {look.sha256}" if look.sha256 else "no model, for it holds no skops file,"
     consoles()[as_json].print(
         f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(look.recipe)} will be "

@@ -118,7 +118,7 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
     if home.tracks_here and not (home.path / "mlflow.db").exists():
         return len(looks), []
     names: dict[str, str] = {}
-    for run in Tracker(home, "").runs(_ON_HOLDOUT.format(ledger.holdout)):
+    for run in Tracker(home).runs(_ON_HOLDOUT.format(ledger.holdout)):
         tags = run.data.tags
         names[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {run.info.run_id[:8]})"
     lost = ledger.missing(names)

@@ -116,7 +116,7 @@ class Recorded:
     def is_ours(self) -> bool:
         """Return whether this home or its team recorded these predictions; anybody else's decide nothing."""
         try:
-            recipe, signed = Tracker(Home.here(), "unused").read_signed(self.run_id, RECIPE)
+            recipe, signed = Tracker(Home.here()).read_signed(self.run_id, RECIPE)
         except Exception:  # gone, or none of ours; MLflow's errors differ by store
             return False
         return signed and recipe.get("sha256") == {"predictions.parquet": self.digest}
@@ -130,7 +130,7 @@ class Recorded:
     @cached_property
     def folds(self) -> list[dict[str, float]]:
         """The figures of each fold, as its run has them; none where folds have no runs. Asked of MLflow once."""
-        client = Tracker(Home.here(), "unused").client
+        client = Tracker(Home.here()).client
         experiment = client.get_run(self.run_id).info.experiment_id
         below = f"tags.`mlflow.parentRunId` = '{self.run_id}'"
         return [run.data.metrics for run in client.search_runs([experiment], below, max_results=MOST_FOLDS)]
@@ -163,7 +163,7 @@ def read_evaluation(run_id: str) -> Recorded:
 
     Raises SplitError where there is no such run, or it kept no predictions.
     """
-    tracker = Tracker(Home.here(), "unused")
+    tracker = Tracker(Home.here())
     run = run_named(tracker, run_id)
     run_id = str(run.info.run_id)
     with tempfile.TemporaryDirectory() as folder:
@@ -205,7 +205,7 @@ def read_recipe(run_id: str | Retraining, data: str | None = None) -> Recipe:
     ``EVENFOLD_ALLOWED_MODULES`` lists, and it never stands for a registered model (UntrustedNameError). Raises
     SplitError for a run that names none, or a damaged one.
     """
-    tracker = Tracker(Home.here(), "unused")
+    tracker = Tracker(Home.here())
     run = run_named(tracker, run_id)
     try:
         recipe, signed = tracker.read_signed(str(run.info.run_id), RECIPE)
@@ -260,7 +260,7 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
     if not held:
         home.require_record()
     newest = max(held, key=version_in) if held and not at else ""
-    tracker = Tracker(home, "") if home.is_recorded else None
+    tracker = Tracker(home) if home.is_recorded else None
     runs = _recorded_runs(tracker, reference) if tracker else []
     if newest:  # what is newer than it counts, or was changed
         specs = [run.data.tags["evenfold.spec"] if _names_a_split(run.data.tags) else "" for run in runs]

@@ -38,7 +38,7 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
     """
     rows: list[Listed] = []
     alike: dict[tuple[Any, Any], list[tuple[Listed, dict[str, Any]]]] = {}
-    tracker = Tracker(home, "")
+    tracker = Tracker(home)
     for run in tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
         params = run.data.params
         row: Listed = {"run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0]}
@@ -99,7 +99,7 @@ def _score(metric: str | None, value: float | None, half_width: float | None = N
 
 def recorded_models(home: Home) -> list[Listed]:
     """Return name, versions, champion and time of every registered model."""
-    tracker = Tracker(home, "")
+    tracker = Tracker(home)
     return [
         {"model": model.name, "newest": max((int(each.version) for each in model.latest_versions), default=0),
          "champion": dict(model.aliases).get("champion", "none"), "uri": f"models:/{model.name}@champion",

@@ -65,9 +65,9 @@ def users_experiment() -> str:
 
 
 class Tracker:
-    """One MLflow store and one experiment in it."""
+    """One MLflow store, and one experiment in it for whoever writes there."""
 
-    def __init__(self, home: Home, experiment: str) -> None:
+    def __init__(self, home: Home, experiment: str = "") -> None:
         self.home = home
         self.experiment = experiment
         self.made: set[str] = set()  # runs that nobody has written to before

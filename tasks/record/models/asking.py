@@ -146,7 +146,7 @@ def waiting_question(name: str) -> Question:
     """Return the newest question of a name; SplitError where none waits that this home or its team has asked."""
     home = Home.here()
     home.require_record()
-    tracker = Tracker(home, "")
+    tracker = Tracker(home)
     run = next(RegisteredModel(tracker, name).retrainings(" AND attributes.status = 'SCHEDULED'"), None)
     question = None if run is None else tracker.read_ours(str(run.info.run_id), QUESTION, Question)
     if question is None:
@@ -157,7 +157,7 @@ def waiting_question(name: str) -> Question:
 
 def give_answer(question: Question, approve: bool, reason: str, by: str) -> Answer:
     """Answer a question; SplitError where it was answered already, the time is over, or there is no reason."""
-    tracker = Tracker(Home.here(), "")
+    tracker = Tracker(Home.here())
     if earlier := _answer(tracker, question):
         raise SplitError(f"it was answered: {earlier.words}. A second answer does nothing.")
     if question.seconds <= 0:

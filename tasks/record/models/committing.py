@@ -102,7 +102,7 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
             f"{place} is being committed with the registry {intent.store}, and this one is {home.tracking_uri}; "
             "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
         )
-    model = RegisteredModel(Tracker(home, ""), intent.name)
+    model = RegisteredModel(Tracker(home), intent.name)
     version = model.version_of(intent.run_id)
     if version is not None and not is_signed_version(model.client.get_model_version(model.name, version)):
         version = None  # killed before it was signed: the same month signs it, and nobody loads it as it is
@@ -208,7 +208,7 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
     """Let no version that was trained on one of these splits be champion, and mark the splits' own records."""
     if not home.is_recorded:
         return []
-    tracker = Tracker(home, "")
+    tracker = Tracker(home)
     models: dict[str, list[str]] = {}
     client: Any = tracker.client
     for split in splits:

@@ -64,7 +64,7 @@ class RegisteredModel:
         """Return the model of a name and its versions; raises SplitError where there is none, or not this version."""
         home = Home.here()
         home.require_record()
-        model = cls(Tracker(home, ""), name)
+        model = cls(Tracker(home), name)
         versions = model.versions
         if not versions:
             raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
@@ -199,7 +199,7 @@ def champion_of(name: str) -> Champion | None:
     """Return the champion of a registered name, as ``read_champion`` does; looking for it makes no store."""
     if not Home.here().is_recorded:
         return None
-    model = RegisteredModel(Tracker(Home.here(), ""), name)
+    model = RegisteredModel(Tracker(Home.here()), name)
     version = _existing(model.client.get_model_version_by_alias, name, CHAMPION)
     if version is None:
         return None
