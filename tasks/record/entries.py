@@ -9,17 +9,17 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from evenfold.estimates import Confusion, Estimate, ModelSpec
+from evenfold.estimates import Confusion, Estimate
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.manifests.figures import NUMBERS, FoldBalance, PartBalance
 from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.runtime.home import redacted
 
 Series = Mapping[str, Mapping[int, float]]
 MOST_FOLDS = 100  # above these a fold has no run and no point in a chart; a table of scores holds them all
+RECIPE = "recipe.json"
 PARTIAL = "evenfold.partial"  # the tag of an evaluation of some of the splits
 MOST_CLASSES = 10
 SHORT = 12  # digits of an identity that people read
@@ -282,16 +282,3 @@ def light_model_of(split: SplitRef, name: str, params: Mapping[str, Any]) -> Lig
     """Return the light model that holds what was judged on a split; a name may not hold what a path or URI does."""
     on = {"dataset_name": f"{split.name}@{split.version}", "dataset_digest": split.split_id[:32]}
     return LightModel(re.sub(r"[/:.%\"']", "-", name), params, on)
-
-
-RECIPE = "recipe.json"
-
-
-def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, object]:
-    """Return what ``read_recipe`` reads; an address loses its password, and has to be given again."""
-    where = split.model_copy(update={"data": redacted(split.data)})
-    return {
-        "model": model.model_dump(mode="json"),
-        "split": where.model_dump(mode="json"),
-        "estimates": [asdict(estimate) for estimate in estimates],
-    }

@@ -40,7 +40,6 @@ from .entries import (
     estimate_metrics,
     light_model_of,
     named_apart,
-    recipe_json,
     run_key,
     short_tags,
     split_tags,
@@ -244,7 +243,7 @@ class _Record:
                 keep_model_of(tracker, run_id, whole_model, self.estimator)
             digests = tracker.keep(run_id, artifacts | self.tables)
             sha256 = {name: digests[name] for name in self.tables}
-            tracker.keep_signed(run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": sha256})
+            tracker.keep_recipe(run_id, split, of.model, of.estimates, sha256=sha256)
         if failure:
             tracker.fail(run_id, failure)
         return run_id

@@ -21,19 +21,17 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.record.runs import finished_record
-from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
+from evenfold.tasks.record.splits import data_input, links_of, origin_tags, split_input
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
 
 from .entries import (
     MOST_FOLDS,
-    RECIPE,
     Entry,
     code_tags,
     estimate_metrics,
     light_model_of,
-    recipe_json,
     run_key,
     short_tags,
     split_tags,
@@ -166,11 +164,7 @@ def record_look_scores(
 
 def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:
     """Let the top of a page be the run's description, with where the rest is."""
-    links = {
-        "The page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),
-        "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
-    }
-    tracker.tell(run_id, {NOTE: page_note(page, links)})
+    tracker.tell(run_id, {NOTE: page_note(page, links_of(tracker, run_id, "The page", split.split_id))})
 
 
 @step(run_name=lambda split, **_: f"record the tuning on {split.name}")
@@ -200,7 +194,7 @@ def record_tuning(
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         _record_trials(tracker, run_id, whole.key, split, model, tried if len(tried) <= MOST_FOLDS else ())
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
-        tracker.keep_signed(run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
+        tracker.keep_recipe(run_id, split, fullest, _promised(chosen.estimates, choice, metric))
         params, scores = [trial.params for trial in tried], [_of(metric, trial.estimates) for trial in tried]
         means, spreads = [score.value for score in scores], [score.sd for score in scores]
         origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"

@@ -31,7 +31,7 @@ from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.runs import complete_records, see_complete
-from evenfold.tasks.record.tracker import CONTENT, NOTE, active_run, tracker_of
+from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings, redacted
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_of
@@ -56,6 +56,12 @@ def runs_on(experiment_id: str, split_id: str) -> str:
     """Return the address of the list of every run that rests on a split."""
     query = quote(f'tags.split="{split_id[:SHORT]}"')
     return f"#/experiments/{experiment_id}/runs?searchFilter={query}&{TRAINING}"
+
+
+def links_of(tracker: Tracker, run_id: str, title: str, split_id: str, page: str = "report.html") -> dict[str, str]:
+    """Return links to the page of a run, and to every run on its split, as a run's description shows them."""
+    place = tracker.experiment_id
+    return {title: run_page(place, run_id, f"artifacts/{page}"), "Every run on this split": runs_on(place, split_id)}
 
 
 def server_of(home: Home) -> str:
@@ -186,10 +192,7 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
     page_of = lru_cache(partial(_page_of, split, report, memory=memory or None))
 
     def about(run_id: str) -> dict[str, str]:
-        links = {
-            "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
-            "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
-        }
+        links = links_of(tracker, run_id, "The split's page", split.split_id, "split/report.html")
         note = page_note(page_of(run_id)[0], links, figures_table(report), places_table(report))
         return {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content}
 

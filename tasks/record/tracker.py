@@ -13,12 +13,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
+from evenfold.estimates import Estimate, ModelSpec
 from evenfold.manifests.store.header import sha256
 from evenfold.reports.texts import plain
 from evenfold.tasks.outcomes import SplitRef
@@ -30,7 +32,7 @@ from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.steps.outages import unreachable
 from pydantic import BaseModel
 
-from .entries import PARTIAL, UNCODED, Entry, LightModel, Point, code_in, news
+from .entries import PARTIAL, RECIPE, UNCODED, Entry, LightModel, Point, code_in, news
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, LoggedModel, Param, Run, RunTag
@@ -312,6 +314,14 @@ class Tracker:
         before, kind = plain.pop("signatures", []), Path(name).stem
         signature = sign(kind, {"run": run_id, kind: plain})
         self.keep(run_id, {name: plain | {"signatures": [*before, signature]}})
+
+    def keep_recipe(
+        self, run_id: str, split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate], **more: object
+    ) -> None:
+        """Keep what ``read_recipe`` reads, signed; an address loses its password, and has to be given again."""
+        where = split.model_copy(update={"data": redacted(split.data)}).model_dump(mode="json")
+        recipe = {"model": model.model_dump(mode="json"), "split": where}
+        self.keep_signed(run_id, RECIPE, recipe | {"estimates": [asdict(each) for each in estimates]} | more)
 
     def read_signed(self, run_id: str, name: str) -> tuple[Any, bool]:
         """Return a JSON artifact of a run, and whether this home or its team signed it for that run."""
