@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError
-from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.outcomes import Outcome, SplitRef
 from evenfold.tasks.record.entries import allowed, run_key, unless_usual, with_code
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, users_experiment
 from evenfold.tasks.references import Listed
 from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
-from pydantic import BaseModel, ConfigDict
 
 from evenfold import estimates
 
@@ -122,10 +121,8 @@ def _literal(params: dict[str, str], name: str, kind: type) -> Any:
     return None
 
 
-class Judgement(BaseModel):
+class Judgement(Outcome):
     """A recipe that was judged on a split: its score as scorers give it (higher is better), interval, and its run."""
-
-    model_config = ConfigDict(frozen=True)
 
     model: str
     params: dict[str, str]
@@ -136,10 +133,8 @@ class Judgement(BaseModel):
     url: str
 
 
-class Leaderboard(BaseModel):
+class Leaderboard(Outcome):
     """Recipes by the value of a metric on one split, the best first; ``metrics``: what else they were scored by."""
-
-    model_config = ConfigDict(frozen=True)
 
     split: str
     split_id: str

@@ -171,14 +171,12 @@ def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierL
 
     runs = sorted(model.retrainings(), key=place)
     runs = runs if before is None else [run for run in runs if place(run) < place(before)]
-    decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]
-    return [
-        EarlierLook.of(decision, start_of(run))
-        if is_signed_decision(run)
-        else EarlierLook(start_of(run), decision.spent)
-        for run, decision in decided
-        if decision is not None
-    ]
+    looks = []
+    for run in runs:
+        if decision := decision_in(run.data.tags, f"run {run.info.run_id}"):
+            day, ours = start_of(run), is_signed_decision(run)
+            looks.append(EarlierLook.of(decision, day) if ours else EarlierLook(day, decision.spent))
+    return looks
 
 
 def start_of(run: Run) -> date:
