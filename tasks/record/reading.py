@@ -137,7 +137,7 @@ class Recorded:
 
     @property
     def fit_seconds(self) -> float | None:
-        """What all fits took, as the folds' runs say; None where the folds have none."""
+        """Seconds that all fits took, as the folds' runs say; None where the folds have none."""
         seconds = [each["seconds_fit"] + each.get("seconds_score", 0.0) for each in self.folds if "seconds_fit" in each]
         return sum(seconds) if seconds else None
 
