@@ -27,9 +27,8 @@ from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.results.preimages import differences
 from evenfold.tasks.runtime.files import room, write_aside
 from evenfold.tasks.runtime.home import Home, in_silence, locked, redacted
-from evenfold.tasks.runtime.progress import at_stop
+from evenfold.tasks.runtime.progress import at_stop, unreachable
 from evenfold.tasks.runtime.signing import is_signed, sign
-from evenfold.tasks.steps.outages import unreachable
 from pydantic import BaseModel
 
 from .entries import PARTIAL, RECIPE, UNCODED, Entry, LightModel, Point, code_in, news

@@ -88,7 +88,6 @@ def shown_in_a_notebook() -> Iterator[None]:
         yield
         return
     line = _Line(sys.modules["IPython.display"].__dict__["display"])
-    token = SAY.set(line.say)
     try:
         with setting(SAY, line.say):
             yield

@@ -15,7 +15,7 @@ from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
 from evenfold.tasks.record.reading import run_named
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, Settings, locked
-from evenfold.tasks.steps.step import step
+from evenfold.tasks.steps import step
 
 from .signatures import REPLACES, WITHDRAWN, decision_in, is_signed_decision, recipe_in, require_signed_version
 

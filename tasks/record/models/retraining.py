@@ -39,6 +39,7 @@ from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_rec
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
+from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of

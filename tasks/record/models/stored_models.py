@@ -20,8 +20,8 @@ from evenfold.splitters.importing import ESTIMATOR, distribution_of, installed, 
 from evenfold.tasks.outcomes import FinalModel
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import in_silence, redacted
+from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import load_signed
-from evenfold.tasks.steps.outages import unreachable
 
 KEPT = "evenfold.model_key"
 MAKER = "evenfold.maker"  # the home, as a digest, that was making a logged model
