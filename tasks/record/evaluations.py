@@ -30,22 +30,8 @@ from evenfold.tasks.splits import audit_of
 from evenfold.tasks.steps import is_refreshing, publish, step
 from evenfold.tasks.work import Work, work_of
 
-from .entries import (
-    MOST_FOLDS,
-    PARTIAL,
-    RECIPE,
-    Entry,
-    code_tags,
-    confusion_metrics,
-    estimate_metrics,
-    light_model_of,
-    named_apart,
-    run_key,
-    short_tags,
-    split_tags,
-    unless_usual,
-    with_code,
-)
+from . import entries
+from .entries import MOST_FOLDS, PARTIAL, RECIPE, Entry, code_tags, named_apart, run_key, short_tags, split_tags
 from .models.stored_models import keep_model_of
 from .splits import page_on_server, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
@@ -161,7 +147,7 @@ class _Record:
     @property
     def key(self) -> str:
         """The key of its run."""
-        return with_code(self.same, self.evaluation.model.code)
+        return entries.with_code(self.same, self.evaluation.model.code)
 
     @property
     def estimator(self) -> str:
@@ -280,7 +266,9 @@ class _Record:
                 number = score.fold if of.draws else place[score.repeat, score.fold]
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
-        another = {f"evenfold.{name}": str(value) for name, value in unless_usual(of.interval, of.level).items()}
+        metrics = entries.estimate_metrics(of.estimates)
+        how = entries.unless_usual(of.interval, of.level)
+        another = {f"evenfold.{name}": str(value) for name, value in how.items()}
         about_run = {"evenfold.split_run_id": self.split_run, "evenfold.record": "evaluation"}
         return Entry(
             key=key,
@@ -288,9 +276,9 @@ class _Record:
             tags=split_tags(split) | about_run | origin_tags() | self.tags | code_tags(self.same, of.model.code)
             | another | tags,
             params=params,
-            metrics=estimate_metrics(of.estimates) | _level_metrics(of.levels) | confusion_metrics(of.confusion),
+            metrics=metrics | _level_metrics(of.levels) | entries.confusion_metrics(of.confusion),
             series=series,
-            light_model=light_model_of(split, name, about) if of.estimates else None,
+            light_model=entries.light_model_of(split, name, about) if of.estimates else None,
         )  # fmt: skip
 
     def _page(self) -> Page:

@@ -26,18 +26,8 @@ from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
 
-from .entries import (
-    MOST_FOLDS,
-    Entry,
-    code_tags,
-    estimate_metrics,
-    light_model_of,
-    run_key,
-    short_tags,
-    split_tags,
-    unless_usual,
-    with_code,
-)
+from . import entries
+from .entries import MOST_FOLDS, Entry, code_tags, light_model_of, run_key, short_tags, split_tags, with_code
 from .reading import read_recipe
 from .tracker import NOTE, Tracker, tracker_of
 
@@ -187,7 +177,7 @@ def record_tuning(
     """
     tracker, chosen = tracker_of(split), tried[choice.chosen]
     anew = _of(metric, nested.estimates) if nested else None
-    how = unless_usual(interval, level) | ({"nested": True} if nested else {})
+    how = entries.unless_usual(interval, level) | ({"nested": True} if nested else {})
     whole = _tuning_entry(split, model, tried, choice, metric, anew, one_standard_error=one_standard_error, **how)
     whole = replace(whole, tags={**whole.tags, "evenfold.split_run_id": split_run_id})
     with tracker.run(whole) as run_id:
@@ -215,7 +205,7 @@ def _tuning_entry(
     identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     key = run_key(kind="tune", split_id=split.split_id, **identity)
     metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
-    metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
+    metrics |= {f"nested/{name}": value for name, value in entries.estimate_metrics([anew] if anew else []).items()}
     scores = {number: _of(metric, trial.estimates).value for number, trial in enumerate(tried)}
     return Entry(
         key=with_code(key, model.code),
@@ -234,7 +224,7 @@ def _record_trials(
     for number, trial in enumerate(tried):
         name = f"{model.title} configuration {number}"
         own, light = run_key(kind="configuration", parent=key, number=number), light_model_of(split, name, trial.params)
-        metrics = estimate_metrics(trial.estimates)
+        metrics = entries.estimate_metrics(trial.estimates)
         child = Entry(own, name, short_tags(split), trial.params, metrics, light_model=light)
         with tracker.run(child, parent=tuning):
             pass

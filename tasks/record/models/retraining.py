@@ -15,17 +15,8 @@ from math import isclose
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from evenfold.estimates import Estimate, ModelSpec, Problem, compare
-from evenfold.estimates.promotion import (
-    ROLES,
-    Decision,
-    Difference,
-    EarlierLook,
-    decide,
-    same_recipe,
-    to_spend,
-    without_champion,
-)
+from evenfold.estimates import Estimate, ModelSpec, Problem, compare, promotion
+from evenfold.estimates.promotion import Decision, Difference, EarlierLook
 from evenfold.manifests.tables.canonical import listed
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
@@ -44,20 +35,9 @@ from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
+from . import signatures
 from .registered import CHALLENGER, RegisteredModel, decision_of
-from .signatures import (
-    ANSWERED,
-    DECISION,
-    OPENED,
-    SIGNATURE,
-    WITHDRAWN,
-    decision_in,
-    is_signed_decision,
-    is_signed_version,
-    model_tags,
-    require_signed_version,
-    sign_version,
-)
+from .signatures import ANSWERED, DECISION, OPENED, SIGNATURE, WITHDRAWN
 from .stored_models import keep_model, typical_row
 
 if TYPE_CHECKING:
@@ -119,7 +99,7 @@ def open_retraining(
     run = tracker.client.get_run(run_id)
     before = None if run_id in tracker.made else _decided(run)
     # Somebody else's is made again.
-    return Opened(run_id=run_id, decision=before if is_signed_decision(run) else None, opened=opened)
+    return Opened(run_id=run_id, decision=before if signatures.is_signed_decision(run) else None, opened=opened)
 
 
 def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:
@@ -140,7 +120,7 @@ def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:
 def _decided(run: Run) -> Decision | None:
     """Return what a retraining decided before it was interrupted; what was written over is decided anew."""
     try:
-        return decision_in(run.data.tags, f"run {run.info.run_id}")
+        return signatures.decision_in(run.data.tags, f"run {run.info.run_id}")
     except SplitError as error:
         logging.getLogger("evenfold").warning("%s It is decided anew.", error)
         return None
@@ -174,8 +154,8 @@ def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierL
     runs = runs if before is None else [run for run in runs if place(run) < place(before)]
     looks = []
     for run in runs:
-        if decision := decision_in(run.data.tags, f"run {run.info.run_id}"):
-            day, ours = start_of(run), is_signed_decision(run)
+        if decision := signatures.decision_in(run.data.tags, f"run {run.info.run_id}"):
+            day, ours = start_of(run), signatures.is_signed_decision(run)
             looks.append(EarlierLook.of(decision, day) if ours else EarlierLook(day, decision.spent))
     return looks
 
@@ -210,7 +190,7 @@ def register_model(
     registered = RegisteredModel(tracker_of(split), name)
     client, run = registered.client, registered.client.get_run(run_id)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: run.data.tags.get(RUN_KEY, run_id)}
-    tags |= model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
+    tags |= signatures.model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
@@ -220,8 +200,8 @@ def register_model(
         number = number or _new_version(registered, run, work.problem, final, tags)
         version = client.get_model_version(name, number)
         # New, or a try was killed before; one that is not what we made stays refused.
-        if not is_signed_version(version):
-            sign_version(client, version, tags)
+        if not signatures.is_signed_version(version):
+            signatures.sign_version(client, version, tags)
         if promote:
             registered.require_champion(decision, number)
             registered.make_champion(number)
@@ -291,7 +271,7 @@ def replay(name: str, version: str) -> Replayed:
     model, versions = RegisteredModel.existing(name, version)
     decision, what = None, f"version {version} of {name}"
     try:
-        require_signed_version(versions[version])
+        signatures.require_signed_version(versions[version])
         decision = decision_of(model.tracker, versions[version])
         again = _decided_again(model, versions, versions[version], decision)
         apart, before, after = [], asdict(decision), asdict(again)
@@ -317,13 +297,13 @@ def _decided_again(
     model: RegisteredModel, versions: Mapping[str, ModelVersion], this: ModelVersion, decision: Decision
 ) -> Decision:
     if decision.champion is None:
-        return without_champion(decision.metric, decision.why)
+        return promotion.without_champion(decision.metric, decision.why)
     if decision.champion not in versions:
         raise SplitError(f"version {decision.champion}, the champion of then, is no more.")
     tags = versions[decision.champion].tags
     newer, values = (this.tags.get(tag) != tags.get(tag) for tag in ("evenfold.split_id", "evenfold.values"))
     if decision.difference is None:
-        return same_recipe(decision.metric, newer or values)
+        return promotion.same_recipe(decision.metric, newer or values)
     if decision.runs is None:
         raise SplitError("which evaluations were compared was not recorded, as where the champion's code was no more.")
     both = [read_evaluation(run_id) for run_id in decision.runs]
@@ -333,11 +313,13 @@ def _decided_again(
     stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     comparison = compare(
         both[0].predictions, both[1].predictions, decision.metric, on=both[0].key, stratified=stratified,
-        n_train=both[1].mean_of_folds("n_train"), ordered=ordered, names=ROLES,
+        n_train=both[1].mean_of_folds("n_train"), ordered=ordered, names=promotion.ROLES,
         apparent=apparent_of(served, candidate, decision.metric),
     )  # fmt: skip
     run = run_named(model.tracker, str(this.run_id))
     looks = looks_of(model, run)
-    error = to_spend(looks, start_of(run))
-    again = decide(decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks)
+    error = promotion.to_spend(looks, start_of(run))
+    again = promotion.decide(
+        decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks
+    )
     return replace(again, champion=decision.champion, runs=decision.runs)
