@@ -44,9 +44,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     """
     level, pair = request.level, pair_of(request.run_a, request.run_b, request.repeats)
     pair_of.cache_clear()
-    shared = [
-        metric for metric in reading.metrics_of(pair.a) if metric in reading.metrics_of(pair.b) and is_trusted(metric)
-    ]
+    shared = [metric for metric in pair.a.metrics if metric in pair.b.metrics and is_trusted(metric)]
     metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
@@ -54,7 +52,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
-    n_train = reading.mean_of_folds(pair.a.folds, "n_train")
+    n_train = pair.a.mean_of_folds("n_train")
     beside = partial(
         compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
         n_train=n_train, level=level,
@@ -140,7 +138,7 @@ class Pair:
 
     def apparent(self, metric: str) -> tuple[float, float] | None:
         """Return both runs' mean scores on their training rows, where both have them."""
-        a, b = (reading.mean_of_folds(side.folds, f"apparent/{metric}") for side in (self.a, self.b))
+        a, b = (side.mean_of_folds(f"apparent/{metric}") for side in (self.a, self.b))
         return None if a is None or b is None else (a, b)
 
     @cached_property
@@ -156,7 +154,7 @@ class Pair:
             if repeats != "auto":
                 raise
             return _Plan(n_recorded, why=f"The folds were not repeated: {error}")
-        taken = [reading.fit_seconds(side.folds) for side in (self.a, self.b)]
+        taken = [side.fit_seconds for side in (self.a, self.b)]
         fits = (seconds / n for n, seconds in zip(self.recorded_fits, taken, strict=True) if seconds)
         a_fit = max(fits, default=None)
         if repeats != "auto":

@@ -20,10 +20,11 @@ from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
 from evenfold.tasks.plans import plan_of
 from evenfold.tasks.record.entries import code_in
-from evenfold.tasks.record.models import registry
+from evenfold.tasks.record.models import retraining
 from evenfold.tasks.record.models.asking import ask
 from evenfold.tasks.record.models.committing import committing, settle_commits
 from evenfold.tasks.record.models.promoting import check_model, judge_month
+from evenfold.tasks.record.models.registered import ChampionChangedError, champion_of, read_champion
 from evenfold.tasks.record.models.signatures import moved_code
 from evenfold.tasks.record.reading import apparent_of, read_split
 from evenfold.tasks.record.splits import balance_of
@@ -79,7 +80,7 @@ def run_retraining(request: Request) -> Retraining:
     try:
         champion = None
         with suppress(SplitError, UntrustedNameError):  # which the run that records this retraining says
-            champion = registry.champion_of(request.registered_name or spec.name)
+            champion = champion_of(request.registered_name or spec.name)
         growth, arrival = _grown(request, str(staged), champion)
         split = growth.split.asked(spec)
         problem = work_of(split, recipe).problem
@@ -95,7 +96,7 @@ def run_retraining(request: Request) -> Retraining:
 def _taken_up(course: Course) -> Retraining:
     split, request = course.split, course.request
     opened = run(
-        registry.open_retraining, split, course.candidate, course.name, course.metric, request.run_label,
+        retraining.open_retraining, split, course.candidate, course.name, course.metric, request.run_label,
         interval=request.interval, level=request.level, log_models=request.log_models,
         allow_partial=request.allow_partial, build=request.build,
     )  # fmt: skip
@@ -111,25 +112,25 @@ def _taken_up(course: Course) -> Retraining:
         for _ in range(5):  # while others change the champion
             try:
                 return _decided(course, opened, audited)
-            except registry.ChampionChangedError as error:
+            except ChampionChangedError as error:
                 tell([f"The decision is made again: {error}"])
         return _decided(course, opened, audited)
     except (WaitingError, Pause):  # for an answer
         raise
     except BaseException as error:  # also one that is cancelled
-        registry.fail_retraining(split, opened, str(error) or type(error).__name__)
+        retraining.fail_retraining(split, opened, str(error) or type(error).__name__)
         raise
 
 
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
-    champion = run(registry.read_champion, course.split, course.name)
+    champion = run(read_champion, course.split, course.name)
     judged = _judged(course, champion, opened.run_id)
     candidate = course.evaluated(course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     decision, now = opened.decision, None if champion is None else champion.version
     if decision is None or not (decision.champion == now or (champion and champion.run_id == opened.run_id)):
         decision = replace(_decide(course, champion, candidate), champion=now)
-    run(registry.record_decision, course.split, opened.run_id, decision)
+    run(retraining.record_decision, course.split, opened.run_id, decision)
     winner: Evaluation | None = candidate
     loser = candidate.model if decision.winner == "champion" else champion.model if champion else None
     if decision.winner == "champion" and champion is not None:
@@ -167,8 +168,8 @@ def _committed(
     decision = _answered(course, outcome) if new or split.staged else outcome.decision
     with committing(split, course.name, outcome.run_id, decision):
         registered = run(
-            registry.register_model, split, *new[:2], run_id=outcome.run_id, name=course.name, promote=decision.promote,
-            evaluation_run_id=winner.run_id, estimates=winner.estimates, decision=decision,
+            retraining.register_model, split, *new[:2], run_id=outcome.run_id, name=course.name,
+            promote=decision.promote, evaluation_run_id=winner.run_id, estimates=winner.estimates, decision=decision,
         ) if new and winner else None  # fmt: skip
     keep_snapshot(split)  # of what was learnt from: a table that was refused is nothing to compare with
     say_extended(course.growth)
@@ -177,7 +178,7 @@ def _committed(
         once, about = UUID(registered.run_id), {"model": registered.name, "version": registered.version}
         happened("champion.promoted", split.name, words, once, **about)
     outcome = outcome.model_copy(update={"decision": decision, "registered": registered})
-    outcome = run(registry.close_retraining, split, outcome)
+    outcome = run(retraining.close_retraining, split, outcome)
     tell([outcome.summary])
     publish(f"retrain-{split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome
@@ -195,7 +196,7 @@ def _answered(course: Course, outcome: Retraining) -> Decision:
         raise WaitingError(f"{question.pending} The same request goes on then.")
     if answer is None or not answer.approve:
         raise refused(course.split.name, f"{question.refused(answer)} Another run_label (--run-label) asks again.")
-    return run(registry.record_decision, course.split, outcome.run_id, replace(decision, answer=answer.words))
+    return run(retraining.record_decision, course.split, outcome.run_id, replace(decision, answer=answer.words))
 
 
 def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Growth, Audit | None]:
@@ -285,7 +286,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
         raise _undecided(champion, str(error)) from error
     apparent = apparent_of(served.estimates, candidate.estimates, course.metric)
     difference = compared(course.split, course.candidate, measured, course.metric, apparent=apparent)
-    looks = run(registry.read_looks, course.split, course.name)
+    looks = run(retraining.read_looks, course.split, course.name)
     pair = _pair(course, measured)
     decision = decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
     return replace(decision, runs=(served.run_id, candidate.run_id))
@@ -299,7 +300,7 @@ def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str
     except EvaluationError as reason:
         why = f"{changed}, and {reason} (retrain on the table before, of which there are)"
         raise _undecided(champion, why) from None
-    looks, pair = run(registry.read_looks, course.split, course.name), digest_json([_pair(course, measured), code])
+    looks, pair = run(retraining.read_looks, course.split, course.name), digest_json([_pair(course, measured), code])
     error = to_spend(looks, date.today())
     # Not refitted where it wins: that would be the code of now.
     decision = decide(course.metric, difference, newer=False, error=error, pair=pair, earlier=looks)

@@ -132,7 +132,7 @@ def test_what_has_no_other_folds_is_compared_as_recorded_and_says_so(home: Home,
 def test_long_fits_are_not_repeated_unasked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many repeats as the seconds allow; the command that has the rest is told, and does."""
     runs = shared(home)
-    monkeypatch.setattr(comparison.reading, "fit_seconds", lambda folds: 10.0)  # for a round of three folds
+    monkeypatch.setattr(Recorded, "fit_seconds", 10.0)  # for a round of three folds
     (made,) = compared(*runs)
     assert made.repeats == 4
     assert any(
@@ -140,7 +140,7 @@ def test_long_fits_are_not_repeated_unasked(home: Home, monkeypatch: pytest.Monk
     )
     (told,) = (note for note in made.notes if "to have them" in note)
     assert told.endswith(f"evenfold compare {runs[0][:8]} {runs[1][:8]} --repeats 10.")
-    monkeypatch.setattr(comparison.reading, "fit_seconds", lambda folds: None)
+    monkeypatch.setattr(Recorded, "fit_seconds", None)
     (silent,) = compared(*runs)
     assert silent.repeats == 1
     assert any("do not say what their fits took" in note for note in silent.notes)
