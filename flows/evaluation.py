@@ -14,6 +14,7 @@ from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpe
 from evenfold.estimates.ledger import level_of_look
 from evenfold.manifests import Audit
 from evenfold.manifests.spec import name_like
+from evenfold.tasks import steps
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
 from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Measured, Segment, SplitRef
 from evenfold.tasks.record.evaluations import failure_of, record_evaluation
@@ -26,22 +27,14 @@ from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate, aggregate_look, check_levels, unaggregated
 from evenfold.tasks.segments import NO_VALUE, evaluate_segment, segmented
 from evenfold.tasks.splits import audit_split
-from evenfold.tasks.steps import (
-    REFRESHING,
-    Finished,
-    finished_each,
-    happened,
-    run,
-    tell,
-    under_prefect,
-    workers_at_once,
-)
+from evenfold.tasks.steps import finished_each, happened, run, tell
 from evenfold.tasks.work import further_pairs, work_of
 
 from .outcomes import Evaluation, GateError, Segments
 from .requests import Request, checked, require_none
 from .splitting import Split, recorded, split_asked
 
+Outcomes = Iterator[tuple[int, steps.Finished[FitResult]]]  # of fits as they finish, each with its number
 SHORT_SECONDS = 1.0  # the cost of a task run, some 50 ms, is less than a twentieth of a longer fit
 BLOCK_SECONDS = 4.0  # a hundredth is the task run's, and what is under way is told as often
 APART_SECONDS = 10.0  # of short fits, for which plain starts processes: they take 3 seconds to import what fits need
@@ -78,10 +71,10 @@ class Fits:
             )  # fmt: skip
         return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
 
-    def collect(self, outcomes: Iterator[tuple[int, Finished[FitResult]]], sizes: Sequence[int]) -> list[FitResult]:
+    def collect(self, outcomes: Outcomes, sizes: Sequence[int]) -> list[FitResult]:
         """Return the results of outcomes, each of ``sizes`` fits, in the splits' order; count and note them all."""
         total = self.n_fits + sum(sizes)
-        came: dict[int, Finished[FitResult]] = {}
+        came: dict[int, steps.Finished[FitResult]] = {}
         self._say(total)
         for number, done in outcomes:
             came[number] = done
@@ -130,17 +123,15 @@ def fit_more(fits: Fits, purpose: str | int, time_limit: float | None = None, se
         fits.refits = fits.collect(_each(fits, n_further, purpose, time_limit, longest), [1] * n_further)
 
 
-def _each(
-    fits: Fits, n: int, of: str | int, time_limit: float | None, seconds: float | None = None
-) -> Iterator[tuple[int, Finished[FitResult]]]:
+def _each(fits: Fits, n: int, of: str | int, time_limit: float | None, seconds: float | None = None) -> Outcomes:
     """Yield what each of ``n`` fits came to: in a task of its own, or, where it is shorter than that costs, in a block.
 
     ``seconds``: what one takes; without it, the first to finish says so. Without Prefect a block is for a process,
     where fits are worth its start: of threads that need the interpreter one waits for another.
     """
-    numbers, workers = list(range(n)), workers_at_once()
-    begun: Iterator[tuple[int, Finished[FitResult]]] = iter(())
-    plain = not under_prefect()
+    numbers, workers = list(range(n)), steps.workers_at_once()
+    begun: Outcomes = iter(())
+    plain = not steps.under_prefect()
     # A limit starts a process for each fit, which takes seconds: no such fit is short.
     if workers is None or time_limit is not None or (plain and workers == 1):
         yield from _alone(fits, numbers, of, time_limit)
@@ -158,21 +149,19 @@ def _each(
     apart = plain and not cached and seconds * len(numbers) > APART_SECONDS and sys.platform == "linux"
     blocks = short_blocks(n - len(numbers), n, seconds, workers) if apart or not plain else []
     calls = [(fits.split, block, fits.model) for block in blocks]
-    for place, done in finished_each(fit_short, calls, of=of, refresh=REFRESHING.get(), apart=apart):
+    for place, done in finished_each(fit_short, calls, of=of, refresh=steps.REFRESHING.get(), apart=apart):
         shared = range(*blocks[place])
         results = done.value if done.error is None else [(None, False)] * len(shared)
         for i, (result, cached) in zip(shared, results, strict=True):
             if result is not None:
                 numbers.remove(i)
-                yield i, Finished(result, cached=cached)
+                yield i, steps.Finished(result, cached=cached)
     # Alone, a fit is tried as often as any other, and its own task run says why it failed.
     yield from _alone(fits, numbers, of)
     yield from begun
 
 
-def _alone(
-    fits: Fits, numbers: list[int], of: str | int, time_limit: float | None = None
-) -> Iterator[tuple[int, Finished[FitResult]]]:
+def _alone(fits: Fits, numbers: list[int], of: str | int, time_limit: float | None = None) -> Outcomes:
     calls = [(fits.split, i, fits.model) for i in numbers]
     for place, done in finished_each(fit_fold, calls, of=of, time_limit=time_limit):
         yield numbers[place], done
