@@ -67,8 +67,8 @@ def _flow(name: str) -> Callable[..., Answer]:
             return Answer(getattr(flows, name)(**arguments), show.SHOWN[name])
 
     declared = getattr(definitions, name)
-    first, *_, example = inspect.cleandoc(declared.__doc__).split("\n\n")  # between them is what Python may ask
-    run.__name__, run.__doc__ = name, f"{first}\n\n{example}"
+    paragraphs = (inspect.getdoc(declared) or "").split("\n\n")  # between the first and the example: of Python
+    run.__name__, run.__doc__ = name, "\n\n".join([paragraphs[0], paragraphs[-1]])
     run.__signature__ = signature_of(declared)  # type: ignore[attr-defined]
     return run
 
