@@ -23,9 +23,6 @@ class Words(Console):
     it can be copied. Brackets are text, for names have them; only ``styled`` takes markup.
     """
 
-    def __init__(self, **how: Any) -> None:
-        super().__init__(markup=False, **how)
-
     @property
     def breaks(self) -> bool:
         """Return whether lines of text are broken."""
@@ -76,8 +73,8 @@ def lined_up(rows: Cells, left: int = 1, indent: int = 2) -> list[str]:
 def consoles() -> tuple[Words, Console]:
     """Return where results go and where progress and errors go; COLUMNS says how wide, also where it is piped."""
     width = _columns() or (None if sys.stdout.isatty() else PIPED)
-    out = Words(highlight=False, soft_wrap=True, emoji=False, width=width)
-    return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False, markup=False)
+    how: dict[str, Any] = {"highlight": False, "soft_wrap": True, "emoji": False, "markup": False}
+    return Words(width=width, **how), Console(stderr=True, **how)
 
 
 def _columns() -> int | None:
