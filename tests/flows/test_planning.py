@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from evenfold.estimates.models import keys
+from evenfold.estimates.models import fit
 from evenfold.flows.planning import AGAIN
 from evenfold.splitters import SplitError
 from evenfold.splitters.strategies.kfold import KFold
@@ -139,7 +139,7 @@ def test_each_planted_change_has_its_reason_and_nothing_is_written(
     assert wrong == {}
     for target, name, step, words in (
         (sklearn, "__version__", "fits", f"scikit-learn {sklearn.__version__} -> 99"),
-        (keys, "FIT_VERSION", "fits", f"evenfold's fits {keys.FIT_VERSION} -> 99"),
+        (fit, "FIT_VERSION", "fits", f"evenfold's fits {fit.FIT_VERSION} -> 99"),
         (KFold, "version", "split", f"strategy version {KFold.version} -> 99"),
     ):
         with monkeypatch.context() as patched:

@@ -13,7 +13,7 @@ import yaml
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, doctor
-from evenfold.tasks.steps import outages
+from evenfold.tasks.runtime import progress
 from prefect import get_client
 from prefect.events.filters import EventFilter
 from prefect.events.schemas.automations import AutomationCore
@@ -34,7 +34,7 @@ def outage(times: int = 1) -> Any:
             raise ConnectionRefusedError("nobody is there")
         return "done"
 
-    return outages.through_outages(work)
+    return progress.through_outages(work)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def ended(run: Any) -> Any:
 
 def test_a_deployed_run_waits_through_an_outage(deployment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is done again, three times at most, and the run completes; what stays out of reach ends it with a sentence."""
-    monkeypatch.setattr(outages, "AGAIN_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(progress, "AGAIN_SECONDS", (0.0, 0.0, 0.0))
     assert ended(due(deployment, times=2)).is_completed()
     assert len(TRIED) == 3
     TRIED.clear()
@@ -73,7 +73,7 @@ def test_at_a_terminal_an_outage_is_a_sentence_and_bad_input_is_never_tried_agai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody waits there but a few seconds; and what is not an outage is raised as it is."""
-    monkeypatch.setattr(outages, "SOON_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(progress, "SOON_SECONDS", (0.0, 0.0))
     tried = []
 
     def fails(error: Exception) -> Any:
@@ -84,9 +84,9 @@ def test_at_a_terminal_an_outage_is_a_sentence_and_bad_input_is_never_tried_agai
         return work
 
     with pytest.raises(EvaluationError, match="out of reach"):
-        outages.through_outages(fails(ConnectionResetError("gone")))
+        progress.through_outages(fails(ConnectionResetError("gone")))
     with pytest.raises(SplitError, match="no rows"):
-        outages.through_outages(fails(SplitError("no rows")))
+        progress.through_outages(fails(SplitError("no rows")))
     assert len(tried) == 4
 
 
@@ -221,6 +221,6 @@ def test_a_store_that_another_process_holds_is_out_of_reach(tmp_path: Path) -> N
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(sqlite3.OperationalError) as told:
         other.execute("SELECT * FROM sqlite_master")
-    assert str(outages.outage_of(told.value)).endswith("(database is locked); what is finished is kept: run it again.")
+    assert str(progress.outage_of(told.value)).endswith("(database is locked); what is finished is kept: run it again.")
     with pytest.raises(KeyError):
-        outages.outage_of(KeyError("y"))
+        progress.outage_of(KeyError("y"))
