@@ -52,7 +52,7 @@ class Joined:
             return replace(data, columns=data.columns.model_copy(update=wanted)) if wanted else data
         columns = manifest.spec.columns.model_copy(update=wanted)
         apart = apart_of(data)
-        source = data if isinstance(data, (str, Path)) else apart  # Parquet is read faster whole than as a source
+        source = data if isinstance(data, (str, Path)) else apart  # files are read whole, by threads
         source = read_table(data, types=manifest.spec.types) if apart is None else source
         present = set(column_names(source))
         # A key that is absent is an error here; any other column where somebody asks for it.

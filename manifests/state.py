@@ -268,9 +268,6 @@ def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
     return group_table_of({name: levels.column(name) for name in levels.column_names}, best, rows)
 
 
-IntArray = NDArray[Any]
-
-
 @dataclass(frozen=True, eq=False)
 class GroupTable:
     """The rows of each class in each group, and which group a row is of; both numbered by first appearance.
@@ -280,8 +277,8 @@ class GroupTable:
     """
 
     values: pa.Array
-    groups: IntArray
-    strata: tuple[IntArray, ...] = ()
+    groups: NDArray[Any]
+    strata: tuple[NDArray[Any], ...] = ()
     levels: tuple[pa.Array, ...] = ()
     edges: NDArray[np.float64] | None = None
 
@@ -306,7 +303,7 @@ class GroupTable:
         return replace(self, strata=(bins,), edges=edges)
 
     @cached_property
-    def tables(self) -> list[IntArray]:
+    def tables(self) -> list[NDArray[Any]]:
         """The rows of each class in each group (groups, classes), of each column; rows alone without columns."""
         if not self.strata:
             return [cell_counts(self.groups, np.zeros(self.groups.size, dtype=np.int8), len(self.values), 1)]
@@ -317,7 +314,7 @@ class GroupTable:
         return [cell_counts(self.groups, codes, len(self.values), width) for codes, width in each]
 
     @cached_property
-    def sizes(self) -> IntArray:
+    def sizes(self) -> NDArray[Any]:
         """The rows of each group."""
         return np.asarray(self.tables[0].sum(axis=1))
 
@@ -359,7 +356,7 @@ class GroupTable:
         levels = (to_numpy(levels).tolist() for levels in self.levels)
         return _counted(shares, labels, *_classed(list(zip(self.strata, levels, strict=True))))
 
-    def group_table(self, of_groups: IntArray) -> pa.Table:
+    def group_table(self, of_groups: NDArray[Any]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
         if len(self.levels) != 1:
             return group_table_of({"group": self.values}, of_groups, self.sizes)

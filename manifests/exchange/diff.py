@@ -12,14 +12,12 @@ from evenfold.manifests.fields import Strict
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Labels
+from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Labels, Ranks
 from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.store.stored import manifest_of
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in, types_of_secret
 from numpy.typing import NDArray
-
-Ranks = NDArray[np.int64]
 
 
 class RowsMoved(Strict):
