@@ -58,7 +58,7 @@ def run_comparison(request: Request) -> list[Comparison]:
         n_train=n_train, level=level,
     )  # fmt: skip
     comparisons = [beside(metric, margin=request.margin, apparent=pair.apparent(metric)) for metric in metrics]
-    notes = tuple(note for note in (pair.versions, repeat_notes) if note)
+    notes = tuple(note for note in (pair.versions, pair.of_data, repeat_notes) if note)
     comparisons = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in comparisons]
     record_comparison(pair.a, pair.b, comparisons, level)
     return comparisons
@@ -119,6 +119,14 @@ class Pair:
     b: reading.Recorded
     versions: str
     repeats: Repeats
+
+    @property
+    def of_data(self) -> str:
+        """A sentence where one recipe learnt from other values of the same rows, else nothing."""
+        a, b = self.a.params, self.b.params
+        recipes = [{name: of[name] for name in of if name.startswith("model.")} for of in (a, b)]
+        alike = self.versions or recipes[0] != recipes[1] or a.get("fingerprint") == b.get("fingerprint")
+        return "" if alike else "Both are one recipe, which learnt from other values: what is compared is the data."
 
     @property
     def names(self) -> tuple[str, str]:

@@ -83,7 +83,7 @@ class Plan:
     def __init__(self, spec: Any, data: Any) -> None:
         self.spec = read_spec(spec)
         table, waiting = self._canonical_rows(data)
-        self.spec.require_complete(table)
+        self.spec.require_complete(table.drop_columns(self.spec.columns.key))
         self.types = column_types(table)
         if self.spec.key_encoding:
             self.spec, table, self.types = encoded_first(table, self.spec)

@@ -271,11 +271,10 @@ class SplitSpec(Strict):
         return Crossed(strategy, random_state=self.seed) if self.group_mode == "cross" else strategy
 
     def require_complete(self, table: pa.Table) -> None:
-        """Raise SplitError where a canonical column but the key misses values, or has such as cannot be used."""
+        """Raise SplitError where a canonical column misses values, or has such as cannot be used."""
         target, groups, alone = self.columns.target, self.columns.grouped, self.missing_group == "alone"
         for name in table.column_names:
-            if name not in self.columns.key:
-                require_complete(table.column(name), name, target, groups, alone=alone)
+            require_complete(table.column(name), name, target, groups, alone=alone)
 
     def pseudonyms(self) -> list[str]:
         """Return the columns beside the key of which no manifest, log or page holds a value as it was."""

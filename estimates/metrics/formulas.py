@@ -221,6 +221,11 @@ def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int], held
         return float(scorer._score_func(cells // k, cells % k, sample_weight=mass, **scorer._kwargs))
 
 
+def rate_of_ranking(rows: Answered) -> float:
+    """Return .5: what any ranking scores without information."""
+    return 0.5
+
+
 def rate_over_classes(loss: RowLoss, rows: Answered, alike: bool = False) -> float:
     """Return the rate of a mean of losses of classes, over all n x n pairs; ``alike``: every class counts as much."""
     k = len(rows.classes)

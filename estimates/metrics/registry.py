@@ -40,7 +40,7 @@ def _chances(name: str, title: str, of: Any, *aliases: str) -> Metric:
 
 
 _of_classes = partial(Metric, task="classification", unit="share", high=1.0, needs="every class")
-_areas = partial(_of_classes, low=0.0, ranks=True, no_information=lambda rows: 0.5)
+_areas = partial(_of_classes, low=0.0, ranks=True, no_information=formulas.rate_of_ranking)
 _variances = partial(Metric, task="regression", high=1.0, needs="spread")
 _errors = partial(Metric, task="regression", lower_is_better=True, unit="target", high=0.0)
 

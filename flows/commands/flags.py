@@ -222,10 +222,8 @@ def busy(what: str) -> Iterator[Home]:
 
     from .console import consoles
 
-    console, signs = (
-        consoles()[1],
-        (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()),
-    )
+    console = consoles()[1]
+    signs = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     bar = Progress(*signs, console=console, transient=True)
     bar.add_task(what, total=None)
     with bar if console.is_terminal else nullcontext():

@@ -234,7 +234,7 @@ class Arrival:
             )
         read, waiting = matured(read_table(data, used, spec.types), spec, manifest.types, manifest.keys)
         table = canonical_table(read, used, {**manifest.types, **spec.types})
-        spec.require_complete(table)
+        spec.require_complete(table.drop_columns(spec.columns.key))
         table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
         table = table if order is None else table.take(order)

@@ -130,7 +130,7 @@ def from_everywhere(address: str) -> str:
 def stream_of(data: Any) -> Source | None:
     """Return a DuckDB relation, a lazy frame of polars or a frame of Dask or Spark as a table; None of all else."""
     verb, source_of = _STREAMS.get(type(data).__module__.partition(".")[0].lstrip("_"), ("", None))
-    return source_of(data) if source_of is not None and hasattr(data, verb) else None
+    return source_of(data).without_index() if source_of is not None and hasattr(data, verb) else None
 
 
 def slices(table: pa.Table, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
@@ -179,7 +179,7 @@ def streamed(relation: Any) -> Source:
         return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
 
     schema = relation.limit(0).to_arrow_table().schema
-    return Source(schema, batches, int(rows), relation).without_index()
+    return Source(schema, batches, int(rows), relation)
 
 
 _STREAMS: dict[str, tuple[str, Callable[[Any], Source]]] = {

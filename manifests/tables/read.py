@@ -67,7 +67,7 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
 
 
 def apart_of(source: Any) -> Source | None:
-    """Return what is read by column and batch: a source, address, Parquet, or lazy frame; None of CSV and of frames."""
+    """Return what is read by column and batch: all that ``source_of`` takes; None of CSV and of frames in memory."""
     if isinstance(source, Source):
         return source
     if is_address(source):

@@ -252,8 +252,8 @@ MOST_CELLS = 2_000_000_000  # of groups by classes
 def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the rows of each entry, its rows of each class (entries, classes) and the classes' weights.
 
-    An entry is a group, or a row where there are no groups. One column of classes as it is; numbers by the bins that
-    ``quantiles`` cuts; the classes of several columns side by side, where a column of two classes is counted by its
+    An entry is a group, or a row where there are no groups. One column of classes as it is; numbers by the bins of
+    ``bins_of_numbers``; the classes of several columns side by side, where a column of two classes is counted by its
     rarer one, twice as heavy: the cost is the same. O(n x columns), with numbers O(n log n).
     """
     if isinstance(rows, GroupRows):

@@ -1,4 +1,4 @@
-"""The base of strategies that pack whole groups."""
+"""Strategies that pack whole groups, or rows, by their sizes and classes, and their base."""
 
 from __future__ import annotations
 

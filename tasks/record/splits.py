@@ -239,9 +239,9 @@ def _page_of(
 
 
 def split_run_of(split: SplitRef) -> str:
-    """Return the run that records a split, which is recorded where it is not yet."""
+    """Return the run that records a split, which is recorded where it is not yet, or where that broke off."""
     run = tracker_of(split).find(split_key(split))
-    return str(run.info.run_id) if run else record_split.fn(split).run_id
+    return str(run.info.run_id) if run and run.info.status == "FINISHED" else record_split.fn(split).run_id
 
 
 def page_on_server(split: SplitRef, run_id: str, below: str = "") -> str:

@@ -12,7 +12,8 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, audit_split, split
 from evenfold.tasks.record.reading import read_split
 from evenfold.tasks.record.runs import SEEN
-from evenfold.tasks.record.splits import record_split
+from evenfold.tasks.record.splits import record_split, split_run_of
+from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.splits import newest
 from evenfold.tasks.steps import finished_here
 from mlflow.tracking import MlflowClient
@@ -73,6 +74,15 @@ def test_parts_in_another_order_are_another_split_whatever_was_decided_before(
     assert (before.version, after.version) == ("1.0", "2.0")
     assert decided("rows", "train", "test") == before
     assert newest(home, before.stored().spec) is None
+
+
+def test_a_record_of_a_split_that_broke_off_is_completed_by_what_rests_on_it(home: Home, tmp_path: Path) -> None:
+    rows().to_parquet(tmp_path / "rows.parquet")
+    made = split.fn(str(tmp_path / "rows.parquet"), key="id", target="y", name="rows")
+    run_id, client = record_split.fn(made).run_id, tracker_of(made).client
+    client.set_terminated(run_id, "FAILED")
+    assert split_run_of(made) == run_id
+    assert client.get_run(run_id).info.status == "FINISHED"
 
 
 def test_a_plan_of_parts_in_two_orders_names_neither(home: Home, tmp_path: Path) -> None:

@@ -61,8 +61,9 @@ def relatives(sample: Sample) -> Outcome:
     Columns that agree together three times as often as each alone would make them are an identity that nobody named:
     households, pupils, orders. Numbers whose local dimension falls at small scale hold windows, bursts or twins. Either
     is proposed as a group, and counts where what a model that saw no relative leaves of the targets agrees among
-    relatives by .1 of its variance, and by as much beyond the nearest strangers (a t test over the clusters with .03 /
-    15 for all). What costs little is a note. At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
+    relatives by .1 of its variance, and by as much beyond the nearest strangers (a t test over the clusters, thrice
+    whose chance is below .03 / 15). What costs little is a note. At most 4,000 rows are looked at, clusters whole.
+    O(columns^2 x n log n).
     """
     if why_not := why_not_kept(sample):
         return why_not

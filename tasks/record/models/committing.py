@@ -187,10 +187,8 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(versions)) or 'no version'}.")
     line = {each: int(each.partition(".")[2]) for each in versions if each.partition(".")[0] == major}
     gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
-    about, splits = (
-        about_taking_back(reason),
-        [SplitRef.of(StoredManifest(versions[each]), versions[each], "") for each in gone],
-    )
+    about = about_taking_back(reason)
+    splits = [SplitRef.of(StoredManifest(versions[each]), versions[each], "") for each in gone]
     models = _models_withdrawn(home, splits, about)
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for each in gone:  # the newest first: what is left is a line
