@@ -19,8 +19,9 @@ from evenfold.estimates.models.encoding import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import advice_on, predictions_of, reason_in_a_line
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
-from evenfold.reports.page import counted, listed
+from evenfold.reports.page import listed
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, shown
 from evenfold.splitters.naming import changed
@@ -139,7 +140,7 @@ def _notes(later: _Later, undefined: list[str], n: int) -> list[str]:
         since = f"changed since run {recipe.run_id[:8]}, whose promise is of the code before."
         notes.insert(0, f"{listed(moved)} {since}")
     if n < FEW:
-        notes.append(f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well.")
+        notes.append(f"{later.name} has {amount(len(later.table), 'row')}, too few to measure a score well.")
     return notes
 
 
@@ -166,9 +167,9 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
         elif hasattr(later.answers, loss.reads) and answered.mass.any():  # the model knows the classes that lack rows
             value = loss.score(answered.mean(loss.of(answered)))
             on_test |= {metric: value} if np.isfinite(value) else {}
-    held = describe_classes(weighing) if problem.classes else counted(np.unique(weighing).size, "different value")
+    held = describe_classes(weighing) if problem.classes else amount(np.unique(weighing).size, "different value")
     undefined = [
-        f"{metric_of(metric).title} is not defined on {later.name} ({counted(weighing.size, 'row')} of {held})"
+        f"{metric_of(metric).title} is not defined on {later.name} ({amount(weighing.size, 'row')} of {held})"
         for metric in problem.model.metrics
         if metric not in on_test
     ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import Plan, StoredManifest
-from evenfold.reports.page import counted
+from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
@@ -82,7 +82,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
     else:
         staged = str(Path(aside) / before.parent.name / "staged")
         growth = stage_extension.fn(str(before), data, merged=request.merged, staged=staged)
-        split, joins = growth.split.asked(spec), f"{counted(growth.added, 'row')} would join {spec.name} {before.name}"
+        split, joins = growth.split.asked(spec), f"{amount(growth.added, 'row')} would join {spec.name} {before.name}"
         yield Step(name="split", n=1, n_cached=int(not growth.added), reasons=[joins] if growth.added else [])
     work = work_of(split, request.recipe)
     recipe, metric = judged_by(work.problem, request.metric)
@@ -116,7 +116,7 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
     yield _step(request, preimage, 1, _n_kept([plans.audit_key(split, features, build=request.build) or ""]))
     about = request.run_label, request.interval, request.level
     if fits.n > fits.n_cached:
-        first = f"{counted(fits.n - fits.n_cached, 'fit')} to compute first"
+        first = f"{amount(fits.n - fits.n_cached, 'fit')} to compute first"
         yield Step(name="record", n=1, n_cached=0, reasons=[first])
     else:
         run_id = finished_record(Home.here(), work, *about)

@@ -215,11 +215,6 @@ class Page:
         return rendered("band.html.j2", page=self, scoped_style=re.sub(r":root|(body)?\.evenfold", ":scope", style()))
 
 
-def counted(n: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: 1 fold, 2 folds."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
 def listed(names: Sequence[str]) -> str:
     """Return names as people list them: a, b and c."""
     return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""

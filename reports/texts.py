@@ -16,12 +16,12 @@ from evenfold.manifests.figures import BalanceReport, RowsBalance, points
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.store.header import WAITING
-from evenfold.manifests.tables.canonical import verb
+from evenfold.manifests.tables.canonical import amount, verb
 from evenfold.splitters.base import ONE_OF
 
 from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import remarks_on, score_tiles
-from .page import Page, Paragraph, Section, Table, Tile, Verdict, counted, listed, number, remarks, text_of
+from .page import Page, Paragraph, Section, Table, Tile, Verdict, listed, number, remarks, text_of
 from .splits.data import see, target_gap
 from .splits.page import split_page
 
@@ -119,18 +119,18 @@ def _amount(split: Mapping[str, Any], header: Mapping[str, Any]) -> str:
     """Return how many rows in use are in how many folds, draws or parts, and what stays together."""
     counts, parts, columns = header["counts"], header["parts"], header["spec"].get("columns", {})
     # A split of more folds than are counted has no counts: its rows are all that there ever were.
-    rows = counted(sum(rows for code, rows in counts.items() if int(code) >= LOCKED) or split["n_rows"], "row")
+    rows = amount(sum(rows for code, rows in counts.items() if int(code) >= LOCKED) or split["n_rows"], "row")
     if parts:
         shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
         return f"{rows}: {', '.join(shares)}"
     group = columns.get("group") or columns.get("entities") or []
     whole = f" by {listed([group] if isinstance(group, str) else group)}" if group else ""
-    locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
+    locked = f", {amount(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
     crossed = counts.get("-3") if header["spec"].get("group_mode") == "cross" else 0
-    out = f", {counted(crossed, 'row')} left out" if crossed else ""
+    out = f", {amount(crossed, 'row')} left out" if crossed else ""
     waiting = sum(file["rows"] for file in header["files"] if file["path"] == WAITING)
-    later = f", {counted(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
-    return f"{rows} in {counted(split['n_splits'], ONE_OF[split['kind']])}{whole}{locked}{out}{later}"
+    later = f", {amount(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
+    return f"{rows} in {amount(split['n_splits'], ONE_OF[split['kind']])}{whole}{locked}{out}{later}"
 
 
 def split_band(manifest: Manifest, balance: BalanceReport, audit: Audit | None) -> str:
@@ -160,7 +160,7 @@ def _(balance: BalanceReport) -> str:
         tiles.append(Tile(points(gap.largest), f"largest gap of {balance.target}", f"random splits: {gap.bound}"))
     figures = [[figure.title, number(value, figure.form(value))] for figure, value, _ in balance.shown()]
     section = Section("balance", "The worst of each figure", [Table("The worst of each figure", figures)])
-    lead = f"{counted(balance.n_rows, 'row')} in {counted(balance.n_splits, 'split')}."
+    lead = f"{amount(balance.n_rows, 'row')} in {amount(balance.n_splits, 'split')}."
     return Page("Balance", Verdict.NONE, lead, tiles, sections=[section]).band()
 
 
@@ -176,6 +176,6 @@ def _(comparison: Comparison) -> str:
 
 @drawn.register
 def _(estimate: Estimate) -> str:
-    lead = f"{estimate.method}, {counted(estimate.n_splits, 'split')}."
+    lead = f"{estimate.method}, {amount(estimate.n_splits, 'split')}."
     findings = [*remarks_on([estimate]), *remarks("note", estimate.notes)]
     return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings).band()

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, StoredManifest, read_header
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
-from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, text_of
+from evenfold.reports.page import Page, Paragraph, Remark, Table, text_of
 from evenfold.reports.splits.page import checks_table, remarks_of
 from evenfold.reports.texts import page_note, places_table, split_sentences
 from evenfold.splitters.deployed import is_address
@@ -208,7 +209,7 @@ def show_audit(console: Words, audit: Audit) -> None:
         console.say(f"  {words}")
     if audit.not_asked:
         reasons = "; ".join(dict.fromkeys(audit.not_asked.values()))
-        console.say(f"  {counted(len(audit.not_asked), 'check')} had nothing to check: {reasons}.")
+        console.say(f"  {amount(len(audit.not_asked), 'check')} had nothing to check: {reasons}.")
 
 
 def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
@@ -217,7 +218,7 @@ def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
         return show_recorded(console, outcome)
     show_page(console, replace(outcome.as_page(), tiles=()))
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
-    show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
+    show_where(console, outcome.run_id, f", {amount(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
     if outcome.since:
         console.say(f"  {outcome.since}")
     show_other_decision(console, outcome.split, outcome.cached)
@@ -234,7 +235,7 @@ def show_recorded(console: Words, outcome: Segments | LaterScore) -> None:
 def show_tuning(console: Words, outcome: Tuning) -> None:
     """Print the choice and what to expect of it without its luck, then every configuration's score."""
     show_page(console, outcome.as_page(), "figures")
-    fits = f", {counted(outcome.n_fits, 'fit')}, {outcome.n_cached:,} of them from the cache"
+    fits = f", {amount(outcome.n_fits, 'fit')}, {outcome.n_cached:,} of them from the cache"
     show_where(console, outcome.run_id, fits)
     if outcome.look:
         console.print()

@@ -9,6 +9,7 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.estimates.results import Estimate, FoldScore, Interval
 from evenfold.manifests.audits.findings import Audit
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import Picture
 from evenfold.reports.page import (
     Origin,
@@ -18,7 +19,6 @@ from evenfold.reports.page import (
     Table,
     Tile,
     Verdict,
-    counted,
     facts,
     listed,
     number,
@@ -57,8 +57,8 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     picture = _difference_picture(comparisons, names)
     words = [comparison.words for comparison in comparisons]
     first = comparisons[0] if comparisons else None
-    often = [counted(first.repeats, "repeat"), counted(first.n_fits, "fit")] if first and first.repeats > 1 else []
-    rests_on = [counted(first.n_rows, "row"), *often] if first else []
+    often = [amount(first.repeats, "repeat"), amount(first.n_fits, "fit")] if first and first.repeats > 1 else []
+    rests_on = [amount(first.n_rows, "row"), *often] if first else []
     notes = once(note for comparison in comparisons for note in comparison.notes)
     return Page(
         title=f"{a} and {b}",
@@ -242,13 +242,13 @@ def look_page(
         Estimate(metric, "locked holdout", value, None, None, 1, apparent=score.apparent.get(metric))
         for metric, value in score.test.items()
     ]
-    before = {2: "once", 3: "twice"}.get(look, counted(look - 1, "time"))
+    before = {2: "once", 3: "twice"}.get(look, amount(look - 1, "time"))
     of = f" of {budget}" if budget else ""
     level = next((comparison.interval.level for comparison in of_metric if comparison.interval), None)
     again = f"These rows were looked at {before} before: what was chosen since then was chosen with them in mind, and "
     again += "their score flatters it."
     warnings = [*remarks("warning", [again] if look > 1 else []), *warnings_of(of_metric)]
-    lead = f"{model.rpartition(':')[2]} on {counted(score.n_test, 'locked row')} that no fold has seen."
+    lead = f"{model.rpartition(':')[2]} on {amount(score.n_test, 'locked row')} that no fold has seen."
     promises = kept_promises(of_metric, promised) if promised else []
     return Page(
         title=f"Look {look} at the locked rows of {split}",
@@ -274,8 +274,8 @@ def audit_page(audit: Audit) -> Page:
     return Page(
         title=f"Audit of {audit.name} {audit.version}",
         verdict=verdict_of(None, audit),
-        lead=f"{counted(len(audit.findings), 'finding') if audit.findings else 'Nothing was found'} in "
-        f"{counted(audit.n_rows, 'row')} and {counted(len(audit.features), 'feature')}.",
+        lead=f"{amount(len(audit.findings), 'finding') if audit.findings else 'Nothing was found'} in "
+        f"{amount(audit.n_rows, 'row')} and {amount(len(audit.features), 'feature')}.",
         tiles=[Tile(f"{n:,}", "check " + words if n == 1 else "checks " + words) for n, words in kinds],
         findings=remarks_of(audit),
         details=[

@@ -14,6 +14,7 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Confusion, Estimate, FoldScore, Interval, importance_table, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import cut, shortened
 from evenfold.reports.page import (
     Block,
@@ -25,7 +26,6 @@ from evenfold.reports.page import (
     Table,
     Tile,
     Verdict,
-    counted,
     facts,
     listed,
     macro,
@@ -104,7 +104,7 @@ def evaluation_page(
     return Page(
         title=title,
         verdict=verdict,
-        lead=f"{problem.model.title} on {', '.join(counted(*amount) for amount in of)}."
+        lead=f"{problem.model.title} on {', '.join(amount(n, noun) for n, noun in of)}."
         + (why_good(estimates) if verdict is Verdict.GOOD else ""),
         tiles=score_tiles(estimates),
         findings=_remarks(partial, audit, scores, estimates),
@@ -116,7 +116,7 @@ def evaluation_page(
             *calibration_section(problem, predictions, estimates),
         ],
         details=_details(problem, scores, estimates, split, used, states or {}),
-        footer=[counted(problem.n, "row"), *about, *(origin or Origin()).words()],
+        footer=[amount(problem.n, "row"), *about, *(origin or Origin()).words()],
     )
 
 
@@ -252,7 +252,7 @@ def confusion_section(confusion: Confusion | None) -> list[Section]:
     varied = np.unique(recalls[~np.isnan(recalls)]).size > 1
     least = f"; {confusion.classes[int(np.nanargmin(recalls))]} is found least often" if varied else ""
     of = "predictions of training rows" if confusion.apparent else "predictions"
-    title = f"{right.sum() / max(n, 1):.0%} of {counted(n, 'prediction', of)} are correct{least}"
+    title = f"{right.sum() / max(n, 1):.0%} of {amount(n, 'prediction', of)} are correct{least}"
     head = ["true class", *(f"called {name}" for name in names), "predictions", "found (recall)", "right (precision)"]
     where = "Of the model of all rows" if confusion.apparent else "All test sets together"
     note = f"{where}; the stronger the colour, the larger the share of the true class."
@@ -269,7 +269,7 @@ def _features(problem: Problem) -> Section:
     words = encoding_words(problem.encodings)
     return Section(
         "features",
-        f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
+        f"Features ({len(problem.features)})" + (f", {amount(len(left), 'column')} left out" if left else ""),
         [
             Paragraph(", ".join(problem.features)),
             *([Paragraph(words)] if words else []),
@@ -300,7 +300,7 @@ def _details(
             if name not in TOLD_APART
         ),
     ]
-    importances = f"Importance of {counted(len(used), 'feature')}"
+    importances = f"Importance of {amount(len(used), 'feature')}"
     return [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(about)})", [*map(Paragraph, about or ["Nothing."])]),

@@ -12,9 +12,10 @@ from evenfold.estimates.intervals.methods import wilson
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore, importance_table, in_percent, thresholds
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut
 from evenfold.reports.evaluations.words import direction, headline, read_ends, written
-from evenfold.reports.page import Block, Folded, Section, Table, counted, number
+from evenfold.reports.page import Block, Folded, Section, Table, number
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -116,10 +117,10 @@ def _histogram(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimat
         _title(about), f"{reading.title} on the rows out of the bag ({direction(reading)})", "draws", (low, high),
         (-top * 0.16 * len(lines), top), height=220 + 22 * len(lines),
         y_ticks=[(tick, f"{tick:,.0f}") for tick in (0.0, float(counts.max()))],
-        caption=f"Of {counted(test.size, 'draw')}. Training rows: the model of all rows on the rows that it has seen.",
+        caption=f"Of {amount(test.size, 'draw')}. Training rows: the model of all rows on the rows that it has seen.",
     )  # fmt: skip
     for count, left, right in zip(counts.tolist(), edges[:-1], edges[1:], strict=True):
-        picture.bar(left, right, 0, count, 0, f"{written(left)} to {written(right)}: {counted(count, 'draw')}")
+        picture.bar(left, right, 0, count, 0, f"{written(left)} to {written(right)}: {amount(count, 'draw')}")
     for place, (words, value) in enumerate(lines):
         y = -top * 0.16 * (place + 0.6)
         picture.line([(value, y), (value, top)], "whole" if place == len(about) - 1 else "limit")
@@ -138,7 +139,7 @@ def importance_section(used: pd.DataFrame, name: str) -> list[Section]:
     drawn, more = used.head(MOST_DRAWN), len(used) - MOST_DRAWN
     places = {feature: len(drawn) - i - 0.5 for i, feature in enumerate(drawn["feature"])}
     caption = (
-        f"Dots are means over {counted(int(drawn['folds'].max()), 'fold')}, bars reach from the least to the most of "
+        f"Dots are means over {amount(int(drawn['folds'].max()), 'fold')}, bars reach from the least to the most of "
         "them. Measured on rows of the test folds, whose values changed places at random; features that say the same "
         f"share what they are worth.{f' {more:,} more are in the table below.' if more > 0 else ''}"
     )
@@ -269,7 +270,7 @@ def reliability_picture(
         for low, high, x in zip(*curve.interval(level), curve.predicted, strict=True):
             picture.line([(x, low), (x, high)], colour)
         hints = [
-            (x, y, f"{curve.name}: {counted(rows, 'row')}, predicted {x:.3f}, observed {y:.3f}")
+            (x, y, f"{curve.name}: {amount(rows, 'row')}, predicted {x:.3f}, observed {y:.3f}")
             for x, y, rows in zip(
                 *(each.tolist() for each in (curve.predicted, curve.observed, curve.rows)), strict=True
             )
@@ -298,7 +299,7 @@ def _counts(curve: Reliability, limits: tuple[float, float]) -> Picture:
     for at, rows in zip(curve.bins.tolist(), curve.rows.tolist(), strict=True):
         left = at / BINS
         picture.bar(
-            left + 0.004, left + 1 / BINS - 0.004, 0, rows, 0, f"{left:.1f} to {left + 0.1:.1f}: {counted(rows, 'row')}"
+            left + 0.004, left + 1 / BINS - 0.004, 0, rows, 0, f"{left:.1f} to {left + 0.1:.1f}: {amount(rows, 'row')}"
         )
     _mark(picture, limits)
     return picture

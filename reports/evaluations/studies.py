@@ -14,6 +14,7 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, Interval, in_percent
 from evenfold.estimates.selection import Choice
 from evenfold.estimates.studies import ratio_ends
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import Picture, around, ends, named, ticks
 from evenfold.reports.page import (
     Origin,
@@ -23,7 +24,6 @@ from evenfold.reports.page import (
     Table,
     Tile,
     Verdict,
-    counted,
     number,
     remarks,
 )
@@ -68,7 +68,7 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
         for i, picture in enumerate(pictures)
     ]
     lead = " ".join(f"{picture.title}." for picture in pictures) or "Nothing was tried."
-    footer = [f"{problem.model.estimator}, {counted(problem.n, 'row')}, {problem.task}", *Origin().words()]
+    footer = [f"{problem.model.estimator}, {amount(problem.n, 'row')}, {problem.task}", *Origin().words()]
     return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer)
 
 
@@ -80,7 +80,7 @@ def study_pictures(study: pd.DataFrame) -> list[Picture]:
 
 def segments_page(name: str, metric: str, scored: Sequence[Sequence[str]], failed: Sequence[str]) -> Page:
     """Return the page about one recipe on many segments: a row of cells each, and why others have no score."""
-    lead = f"{counted(len(scored), 'segment')} of {len(scored) + len(failed):,} scored, each on a split of its own."
+    lead = f"{amount(len(scored), 'segment')} of {len(scored) + len(failed):,} scored, each on a split of its own."
     verdict = Verdict.LOOK if failed else Verdict.NONE
     head = ["segment", "rows", metric_of(metric).title, "interval", "audit", "split"]
     table = Table("Every segment", scored, head)
@@ -287,7 +287,7 @@ def _race(scores: Sequence[float], spreads: Sequence[float | None], choice: Choi
     near = sum(score >= scores[choice.best] - (sd or 0.0) for score in scores)
     if near > 1:
         where = "that score as well as the best" if sd is None else "within one sd of the best"
-        return f"A close race: {counted(near, 'configuration')} of {len(scores):,} {where}"
+        return f"A close race: {amount(near, 'configuration')} of {len(scores):,} {where}"
     apart = "; how far splits scatter is not known" if sd is None else " by more than its sd"
     return f"One configuration is ahead of all others{apart}"
 

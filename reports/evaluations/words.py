@@ -10,8 +10,8 @@ from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
-from evenfold.manifests.tables.canonical import verb
-from evenfold.reports.page import Table, counted, listed
+from evenfold.manifests.tables.canonical import amount, verb
+from evenfold.reports.page import Table, listed
 
 
 def read_ends(metric: Metric, interval: Interval) -> tuple[float, float]:
@@ -209,8 +209,8 @@ def partial_words(scores: Sequence[FoldScore], n_missing: int) -> str:
     if not n_missing:
         return ""
     unit = unit_of(scores)
-    missing = f"{counted(n_missing, unit)} {verb(n_missing, 'is', 'are')} missing"
-    return f"Partial: {missing}, and the scores are of {counted(len(scores), unit)} alone."
+    missing = f"{amount(n_missing, unit)} {verb(n_missing, 'is', 'are')} missing"
+    return f"Partial: {missing}, and the scores are of {amount(len(scores), unit)} alone."
 
 
 WAYS = {"categories": "as categories to split by", "one-hot": "one-hot", "ordinal": "as ordinal codes"}

@@ -14,15 +14,14 @@ from evenfold.manifests.joined import Joined, compared_with_all
 from evenfold.manifests.manifest import ACTIVE, Manifest
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Draws, Labels
 from evenfold.manifests.state import is_numeric_target
-from evenfold.manifests.tables.canonical import to_numpy
-from evenfold.reports.page import counted
+from evenfold.manifests.tables.canonical import amount, to_numpy
 from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS = 20, 160, 12, 120
 SCHEMA_ROWS = 60  # without an order that means something, so many rows stand for all
-MOST_COUNT = 6  # a row drawn six times or more in one resample is counted as "5+"
+MOST_COUNT = 6  # a row drawn six times or more in one resample is amount as "5+"
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -158,7 +157,7 @@ def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tup
         return active[np.lexsort((group.codes[active], codes))], f"rows by fold and {group.name}"
     by_fold = active[np.argsort(codes, kind="stable")]
     chosen = np.unique(np.linspace(0, active.size - 1, SCHEMA_ROWS).astype(np.int64))
-    of = counted(active.size, "row")
+    of = amount(active.size, "row")
     name = f"{chosen.size} of {of}" if chosen.size < active.size else of
     return by_fold[chosen], f"{name}, by fold" if isinstance(manifest.membership, Labels) else name
 

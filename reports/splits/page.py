@@ -14,6 +14,7 @@ from evenfold.manifests.joined import compared_with_all
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.page import (
     Block,
     Number,
@@ -25,7 +26,6 @@ from evenfold.reports.page import (
     Table,
     Tile,
     Verdict,
-    counted,
     facts,
     listed,
     number,
@@ -79,7 +79,7 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         findings=remarks_of(audit),
         sections=sections,
         details=_details(seen, audit),
-        footer=[counted(seen.balance.n_rows, "row"), f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
+        footer=[amount(seen.balance.n_rows, "row"), f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
     )
 
 
@@ -108,18 +108,18 @@ def remarks_of(audit: Audit | None) -> list[Remark]:
 
 def _lead(seen: SplitData) -> str:
     manifest = seen.manifest
-    rows = counted(seen.balance.n_rows, "row")
+    rows = amount(seen.balance.n_rows, "row")
     if seen.parts:
         shares = [f"{name} {part.size:,}" for name, part in seen.parts.items()]
-        return f"{rows} in {counted(len(shares), 'part')}: {listed(shares)}.{_left_out(manifest)}"
+        return f"{rows} in {amount(len(shares), 'part')}: {listed(shares)}.{_left_out(manifest)}"
     repeats = manifest.membership.n_repeats
-    often = f", {counted(repeats, 'time')}" if repeats > 1 else ""
+    often = f", {amount(repeats, 'time')}" if repeats > 1 else ""
     group = " and no ".join(manifest.spec.columns.grouped)
     apart = {"groups_whole", "entities_apart"} & manifest.splitter.promises
     whole = f", no {group} on both sides" if group and apart else ""
     in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
     n = manifest.n_splits // repeats
-    sentence = f"{rows} in {counted(n, seen.unit)}{often}{whole}{in_time} ({manifest.algorithm['name']})."
+    sentence = f"{rows} in {amount(n, seen.unit)}{often}{whole}{in_time} ({manifest.algorithm['name']})."
     return sentence + _left_out(manifest)
 
 
@@ -129,7 +129,7 @@ def _left_out(manifest: Manifest) -> str:
     rows = int(np.count_nonzero(excluded)) if manifest.spec.group_mode == "cross" else 0
     are = "is left out: its" if rows == 1 else "are left out: their"
     names = listed(manifest.spec.columns.entities)
-    return f" {counted(rows, 'row')} {are} {names} are in different folds." if rows else ""
+    return f" {amount(rows, 'row')} {are} {names} are in different folds." if rows else ""
 
 
 def _size_tile(seen: SplitData) -> Tile | None:
@@ -165,7 +165,7 @@ def _group_tile(seen: SplitData) -> Tile | None:
         return Tile(f"{seen.manifest.group_table.num_rows:,}", f"values of {name}, each in one {seen.unit}")
     n, (largest, share) = sum(map(len, sizes.values())), largest_group(seen, sizes)
     locked = 0 if seen.parts else int(np.count_nonzero(seen.manifest.group_table.column("fold").to_numpy() == LOCKED))
-    notes = [f"the largest: {share or counted(largest, 'row')}", f"{locked:,} more locked" if locked else ""]
+    notes = [f"the largest: {share or amount(largest, 'row')}", f"{locked:,} more locked" if locked else ""]
     return Tile(f"{n:,}", f"values of {name}, each in one {seen.unit}", "; ".join(filter(None, notes)))
 
 
@@ -175,7 +175,7 @@ def _audit_tile(audit: Audit | None) -> Tile:
     kinds = {"failed": len(audit.failed)}
     for severity, word in (("warning", "warning"), ("note", "note")):
         kinds[word] = sum(finding.severity == severity for finding in audit.findings)
-    note = ", ".join(counted(n, word) if word != "failed" else f"{n} failed" for word, n in kinds.items() if n)
+    note = ", ".join(amount(n, word) if word != "failed" else f"{n} failed" for word, n in kinds.items() if n)
     return Tile(f"{len(audit.passed):,}", "checks passed", note or "nothing was found")
 
 
@@ -227,8 +227,8 @@ def _attributes(balance: BalanceReport) -> Iterator[Table]:
 def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     manifest = seen.manifest
     rows = sorted(fold.rows for fold in seen.balance.folds)
-    spread = f"{rows[0]:,} to {counted(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
-    spread = f"{counted(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
+    spread = f"{rows[0]:,} to {amount(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
+    spread = f"{amount(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
     folds = _folds_table(seen.balance, seen.names)
     title = f"Every {seen.unit} ({seen.manifest.n_splits:,}: {spread})"
     return [

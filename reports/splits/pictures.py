@@ -11,8 +11,8 @@ from evenfold.estimates.results import rounded
 from evenfold.manifests.figures import points
 from evenfold.manifests.manifest import ACTIVE
 from evenfold.manifests.membership import Draws
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut, ends, short
-from evenfold.reports.page import counted
 from evenfold.reports.splits.data import random_distance, random_share, target_gap
 from numpy.typing import NDArray
 
@@ -74,7 +74,7 @@ def size_deviations(seen: SplitData) -> Picture | None:
         picture.area([(left, -high), (right, -high)], [(left, high), (right, high)], "band")
         picture.name(f"no split of these rows has all folds inside ±{high:,.1f} rows", "band")
     picture.across("whole", y=0)
-    hints = [(i, n - mean, f"{seen.unit} {names[i]}: {counted(n, 'row')}") for i, n in enumerate(sizes.tolist())]
+    hints = [(i, n - mean, f"{seen.unit} {names[i]}: {amount(n, 'row')}") for i, n in enumerate(sizes.tolist())]
     picture.dots(hints, 0)
     return picture
 
@@ -97,14 +97,14 @@ def class_deviations(seen: SplitData) -> Picture | None:
         "test rows minus all rows (points)", f"{report.target}, share of all rows",
         (-reach, reach), (-len(drawn) + 0.4, 0.6), height=86 + 30 * len(drawn),
         y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(drawn)],
-        caption=" ".join([f"{counted(left, 'smaller class', 'smaller classes')} in the table only."] if left else []),
+        caption=" ".join([f"{amount(left, 'smaller class', 'smaller classes')} in the table only."] if left else []),
     )  # fmt: skip
     for i, c in enumerate(drawn):
         picture.bar(-band[c], band[c], -i - 0.32, -i + 0.32, "band")
         dots = []
         for value, (name, fold) in zip(gaps[c], folds, strict=True):
             if fold.shares:
-                rows_of_class = f"{fold.rows_of(c):,} of {counted(fold.rows, 'row')}, {fold.shares[c]:.2%}"
+                rows_of_class = f"{fold.rows_of(c):,} of {amount(fold.rows, 'row')}, {fold.shares[c]:.2%}"
                 dots.append((value, -i, f"{report.classes[c]} in {name}: {rows_of_class}"))
         picture.dots(dots, 0)
     picture.across("whole", x=0)
@@ -271,7 +271,7 @@ def inclusion(seen: SplitData) -> Picture:
     for i, share in enumerate(seen.inclusion.tolist()):
         picture.bar(i - 0.38, i + 0.38, 0, share * 100, 0, f"{share:.2%}")
         picture.line([(i - 0.45, expected[i] * 100), (i + 0.45, expected[i] * 100)], "whole")
-    picture.name(f"mean of {counted(seen.n_seen, 'resample')}", 0)
+    picture.name(f"mean of {amount(seen.n_seen, 'resample')}", 0)
     picture.name("Poisson law with mean 1", "whole", "line")
     return picture
 
@@ -279,7 +279,7 @@ def inclusion(seen: SplitData) -> Picture:
 def joined(seen: SplitData) -> Picture:
     """Draw the rows that joined with each generation."""
     totals = [int(np.sum(seen.manifest.born == g)) for g in range(seen.manifest.generation + 1)]
-    last = counted(totals[-1], "row")
+    last = amount(totals[-1], "row")
     picture = Picture(
         f"{seen.manifest.version}: {last} joined, and none has moved since "
         f"{seen.manifest.version.partition('.')[0]}.0",
@@ -287,7 +287,7 @@ def joined(seen: SplitData) -> Picture:
         x_ticks=_versions(seen, len(totals)),
     )  # fmt: skip
     for generation, total in enumerate(totals):
-        picture.bar(generation - 0.38, generation + 0.38, 0, total, 0, f"{counted(total, 'row')}")
+        picture.bar(generation - 0.38, generation + 0.38, 0, total, 0, f"{amount(total, 'row')}")
     return picture
 
 
@@ -303,7 +303,7 @@ def grown_balance(seen: SplitData) -> Picture:
     gaps = [(generation, 100 * gap) for generation, (_, gap) in enumerate(figures) if gap is not None]
     drift = "no less even than at first" if sizes[-1] <= sizes[0] + 0.5 else f"{sizes[-1]:.1f} % from equal in size"
     picture = Picture(
-        f"After {counted(len(figures) - 1, 'extension')} the folds are {drift}", "version", "largest gap (% or points)",
+        f"After {amount(len(figures) - 1, 'extension')} the folds are {drift}", "version", "largest gap (% or points)",
         (-0.5, len(figures) - 0.5), (0, max([*sizes, *(gap for _, gap in gaps), 0.1]) * 1.15), height=200,
         x_ticks=_versions(seen, len(figures)),
     )  # fmt: skip
@@ -325,7 +325,7 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     for i, sizes in enumerate(drawn.values()):
         low = 0
         for turn, size in enumerate(sizes):
-            picture.bar(i - 0.4, i + 0.4, low, low + size, "test" if turn % 2 else "train", f"{counted(size, 'row')}")
+            picture.bar(i - 0.4, i + 0.4, low, low + size, "test" if turn % 2 else "train", f"{amount(size, 'row')}")
             low += size
     picture.name("a group", "train")
     picture.name("and the next", "test")
@@ -335,7 +335,7 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
 def _groups_title(seen: SplitData, groups: dict[int, list[int]]) -> str:
     largest, share = largest_group(seen, groups)
     n = sum(map(len, groups.values()))
-    return ", ".join(filter(None, [f"{counted(n, 'group')}; the largest has {counted(largest, 'row')}", share]))
+    return ", ".join(filter(None, [f"{amount(n, 'group')}; the largest has {amount(largest, 'row')}", share]))
 
 
 def largest_group(seen: SplitData, groups: dict[int, list[int]]) -> tuple[int, str]:
@@ -358,7 +358,7 @@ def group_histogram(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     )  # fmt: skip
     for count, left in zip(counts.tolist(), edges.tolist(), strict=False):
         rows = f"{left:,}" if step == 1 else f"{left:,} to {left + step - 1:,}"
-        gap, hint = 0.08 * step, f"{counted(count, 'group')} of {rows} rows"
+        gap, hint = 0.08 * step, f"{amount(count, 'group')} of {rows} rows"
         picture.bar(left - 0.5 + gap, left + step - 0.5 - gap, 0, count, 0, hint)
     return picture
 
@@ -371,13 +371,13 @@ def group_picks(seen: SplitData) -> Picture:
     order = np.argsort(-rows, kind="stable")[:MOST_DOTS]
     never = int((seen.picks == 0).sum())
     mean = float(share.mean()) * 100
-    rare = f"{counted(never, 'group')} of {rows.size:,} in none" if never else "every group in some"
+    rare = f"{amount(never, 'group')} of {rows.size:,} in none" if never else "every group in some"
     picture = Picture(
-        f"A group is tested in {mean:.0f} % of {counted(seen.n_seen, 'draw')} on average, {rare}", what,
+        f"A group is tested in {mean:.0f} % of {amount(seen.n_seen, 'draw')} on average, {rare}", what,
         "draws that test it (%)", ends(holds), (0, max(float(share.max()) * 108, 1.0)),
     )  # fmt: skip
     for g in order.tolist():
-        words = f"{seen.group.names[g]}: {counted(rows[g], 'row')}, tested in {share[g]:.1%} of the draws"
+        words = f"{seen.group.names[g]}: {amount(rows[g], 'row')}, tested in {share[g]:.1%} of the draws"
         radius = 2.0 + 5.0 * (rows[g] / float(rows.max())) ** 0.5
         picture.dots([(float(holds[g]), float(share[g]) * 100, words if order.size <= 500 else "")], 0, radius)
     picture.across("limit", y=mean)
