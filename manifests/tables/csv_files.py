@@ -68,8 +68,8 @@ def dialect_of(file: Path) -> Dialect:
     even = [mark for mark, per_line in counts.items() if any(per_line[:1]) and len(set(per_line)) == 1]
     separator = max(even or SEPARATORS, key=lambda mark: sum(counts[mark][:1]))  # the first of equals: a comma
     fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
-    commas = any(re.fullmatch(r"-?\d+,\d+", field) for field in fields)
-    points = any(re.fullmatch(r"-?\d+\.\d+", field) for field in fields)
+    commas = any(map(re.compile(r"-?\d+,\d+").fullmatch, fields))
+    points = any(map(re.compile(r"-?\d+\.\d+").fullmatch, fields))
     dotted = [field for field in fields if re.match(r"\d+\.\d+\.\d", field)]
     days = bool(dotted) and all(DAY.fullmatch(field) for field in dotted)
     return Dialect(separator, "," if commas and not points and separator != "," else ".", days)
