@@ -6,6 +6,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,17 +110,16 @@ def _is_table(folds: Any) -> bool:
     """Return whether ``folds`` is a table of groups and folds: a frame of them, or a file of another form than JSON."""
     if isinstance(folds, (str, Path)):
         return Path(folds).suffix != ".json" and ":" not in str(folds) and Path(folds).is_file()
-    held = getattr(folds, "column_names", None) if isinstance(folds, pa.Table) else getattr(folds, "columns", None)
-    return held is not None and "group" in list(held)
+    return "group" in list(getattr(folds, "column_names" if isinstance(folds, pa.Table) else "columns", []))
 
 
 def _labels(folds: Any) -> NDArray[Any] | None:
     """Return a fold for each row, where ``folds`` are that."""
-    try:
-        labels = None if isinstance(folds, (str, Path, Mapping)) or _is_splitter(folds) else np.asarray(folds)
-    except ValueError:  # pairs of unequal sides
-        return None
-    return labels if labels is not None and labels.ndim == 1 and labels.size and labels.dtype.kind in "iuf" else None
+    if not isinstance(folds, (str, Path, Mapping)) and not _is_splitter(folds):
+        with suppress(ValueError):  # pairs of unequal sides
+            labels = np.asarray(folds)
+            return labels if labels.ndim == 1 and labels.size and labels.dtype.kind in "iuf" else None
+    return None
 
 
 def _is_splitter(folds: Any) -> bool:

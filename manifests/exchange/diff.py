@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 class RowsMoved(Strict):
     """Rows that went the same way: from one fold (None: not in a) to another (None: not in b), and their classes."""
 
-    of: str | None
-    to: str | None
+    of: str | None = None
+    to: str | None = None
     rows: int
     classes: dict[str, int] | None = None
 
@@ -46,16 +46,13 @@ class Match:
 
     def moved(self) -> tuple[list[RowsMoved], int]:
         """Return the rows on another side, and how many different rows they are."""
-        if not isinstance(self.a.membership, Labels):
-            return self._moved_splits()
-        ours, theirs = self.a.membership.codes[self.both], self.b.membership.codes[self.place[self.both]]
-        repeats = min(ours.shape[1], theirs.shape[1])
-        differs = ours[:, :repeats] != theirs[:, :repeats]
-        moved = np.flatnonzero(differs.any(axis=1))
-        first = differs[moved].argmax(axis=1)
-        return self._counted(self.both[moved], ours[moved, first], theirs[moved, first]), int(moved.size)
-
-    def _moved_splits(self) -> tuple[list[RowsMoved], int]:
+        if isinstance(self.a.membership, Labels):
+            ours, theirs = self.a.membership.codes[self.both], self.b.membership.codes[self.place[self.both]]
+            repeats = min(ours.shape[1], theirs.shape[1])
+            differs = ours[:, :repeats] != theirs[:, :repeats]
+            moved = np.flatnonzero(differs.any(axis=1))
+            first = differs[moved].argmax(axis=1)
+            return self._counted(self.both[moved], ours[moved, first], theirs[moved, first]), int(moved.size)
         anywhere, ways = np.zeros(self.both.size, dtype=np.bool_), []
         for i in range(min(self.a.n_splits, self.b.n_splits, MOST_MEASURED)):
             ours, theirs = (resample_counts(*side.in_use.pair(i), side.n) for side in (self.a, self.b))
@@ -100,12 +97,6 @@ class Match:
         ranks = np.flatnonzero(self.in_a & ~present)
         return self._counted(ranks, self.a.membership.column()[ranks], None)
 
-    def quarantined(self) -> list[str]:
-        """Return a sentence where rows of both were quarantined in between."""
-        before, after = self.a.status[self.both], self.b.status[self.place[self.both]]
-        rows = int(np.count_nonzero((before != QUARANTINED) & (after == QUARANTINED)))
-        return [f"{amount(rows, 'row')} quarantined; their folds are kept."] if rows else []
-
     def _counted(self, ranks: Ranks, of: NDArray[Any] | None, to: NDArray[Any] | None) -> list[RowsMoved]:
         """Return rows by their codes in a and in b; ``ranks`` are those of b where a lacks them (None)."""
         if not ranks.size:
@@ -115,15 +106,14 @@ class Match:
         ways = []
         for number, way in enumerate(distinct.tolist()):
             rows = ranks[which.reshape(-1) == number]
-            names = {} if of is None else {"of": self.a.membership.code_name(way[0])}
-            names |= {} if to is None else {"to": self.b.membership.code_name(way[-1])}
+            source = None if of is None else self.a.membership.code_name(way[0])
+            target = None if to is None else self.b.membership.code_name(way[-1])
             classes = self._class_counts(int(of is None), rows)
-            ways.append(RowsMoved(**{"of": None, "to": None} | names, rows=rows.size, classes=classes))
+            ways.append(RowsMoved(of=source, to=target, rows=rows.size, classes=classes))
         return ways
 
     def _class_counts(self, side: int, ranks: Ranks) -> dict[str, int] | None:
-        classes = self.classes[side]
-        if classes is None:
+        if (classes := self.classes[side]) is None:
             return None
         codes, levels = classes
         counts = np.bincount(codes[ranks] + 1, minlength=len(levels) + 1)
@@ -205,9 +195,12 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     if share:
         of, to = (f"{side.name} {side.version}" for side in (a, b))
         lines.insert(0, f"{share:.0%} of the rows that {of} tests would be in training in {to}.")
+    before, after = a.status[match.both], b.status[match.place[match.both]]
+    if quarantined := int(np.count_nonzero((before != QUARANTINED) & (after == QUARANTINED))):
+        lines.append(f"{amount(quarantined, 'row')} quarantined; their folds are kept.")
     return difference(
-        compared=True, sentences=[*lines, *match.quarantined()], moved=moved, added=added, removed=removed,
-        tested_now_trained=share, n_moved=n_moved, n_added=n_added, n_removed=n_removed,
+        compared=True, sentences=lines, moved=moved, added=added, removed=removed, tested_now_trained=share,
+        n_moved=n_moved, n_added=n_added, n_removed=n_removed,
     )  # fmt: skip
 
 
@@ -232,21 +225,17 @@ def _key(manifest: Manifest) -> list[str]:
 def _told(what: str, n: int, rows: list[RowsMoved]) -> str:
     if not n:
         return f"0 rows {what}."
-    largest = sorted(rows, key=lambda each: -each.rows)
-    return f"{amount(n, 'row')} {what}: {listed((_way(way) for way in largest), most=6)}."
-
-
-def _way(rows: RowsMoved) -> str:
-    ways = [f"{word} {place}" for word, place in (("from", rows.of), ("to", rows.to)) if place is not None]
-    way = f"in {rows.of}" if rows.of == rows.to else " ".join(ways)
-    classes = f" ({listed(f'{name} {count:,}' for name, count in rows.classes.items())})" if rows.classes else ""
-    return f"{rows.rows:,} {way}{classes}"
+    ways = []
+    for each in sorted(rows, key=lambda each: -each.rows):
+        way = [f"{word} {place}" for word, place in (("from", each.of), ("to", each.to)) if place is not None]
+        classes = f" ({listed(f'{name} {count:,}' for name, count in each.classes.items())})" if each.classes else ""
+        ways.append(f"{each.rows:,} {f'in {each.of}' if each.of == each.to else ' '.join(way)}{classes}")
+    return f"{amount(n, 'row')} {what}: {listed(ways, most=6)}."
 
 
 def _decided(manifest: Manifest) -> dict[str, Any]:
-    algorithm = {"version": manifest.algorithm["version"]}
-    rest = {"types": manifest.types, "algorithm": algorithm, "fingerprint": manifest.fingerprint[:16]}
-    return manifest.spec.model_dump(mode="json") | rest
+    rest = {"types": manifest.types, "algorithm": {"version": manifest.algorithm["version"]}}
+    return manifest.spec.model_dump(mode="json") | rest | {"fingerprint": manifest.fingerprint[:16]}
 
 
 def _flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -15,21 +15,22 @@ from evenfold.manifests.balance import PARTS, WORDS
 from evenfold.manifests.fields import WRITTEN, Dialect, Format, Strict
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.manifest import Manifest, ManifestCV
-from evenfold.manifests.membership import EXCLUDED, Draws, Labels, Role, fold_column, require_role
+from evenfold.manifests.membership import EXCLUDED, Draws, Labels, Ranks, Role, fold_column, require_role
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.header import SCHEMA, Header
 from evenfold.manifests.store.stored import in_memory, manifest_of
-from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.canonical import ColumnType, amount, listed, verb
 from evenfold.manifests.tables.keys import WhichRows, key_values
 from evenfold.manifests.tables.read import TABLES, read_table, write_whole
 from evenfold.manifests.tables.source import source_of
 from evenfold.splitters import SplitError
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 from .partition import COLUMN, FOLDS, folds_of_kept, kept_keys, kept_rows, labels_of, parts_of, rows_of, sides
 from .warehouse import DIALECTS, Words, warehouse_sql
 
+Json = dict[str, Any]
 SPLIT_URLS = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "test": "cr:TestSplit"}
 
 
@@ -51,9 +52,12 @@ def for_croissant(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]
     described = [_field("rows", name, "sc:Integer" if name in whole else "sc:Text") for name in fields]
     if kind == COLUMN:
         described[-1] |= {"dataType": ["sc:Text", "cr:Split"], "references": {"field": {"@id": "splits/name"}}}
-    rows_set = {"@type": "cr:RecordSet", "@id": "rows", "name": "rows", "field": described, "data": rows}
-    used = [part for part in PARTS if part in values]
-    document = _croissant(manifest) | {"recordSet": [*([_splits(used)] if used else []), rows_set]}
+    sets, used = [_record_set("rows", described, rows)], [part for part in PARTS if part in values]
+    if used:
+        names = [_field("splits", "name", "sc:Text"), _field("splits", "url", "sc:URL")]
+        urls = [{"splits/name": part, "splits/url": SPLIT_URLS[part]} for part in used]
+        sets.insert(0, _record_set("splits", names, urls, dataType="cr:Split", key={"@id": "splits/name"}))
+    document = _croissant(manifest) | {"recordSet": sets}
     lost = "strategy and seed" + ("" if used else "; Croissant has no word for folds, so `fold` is a column of numbers")
     return json.dumps(document, ensure_ascii=False), f"mlcroissant's records('rows') reads it. Lost: {lost}."
 
@@ -64,36 +68,23 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
     return values
 
 
-def _field(record_set: str, name: str, kind: Any) -> dict[str, Any]:
+def _field(record_set: str, name: str, kind: Any) -> Json:
     return {"@type": "cr:Field", "@id": f"{record_set}/{name}", "name": name, "dataType": kind}
 
 
-def _splits(used: list[str]) -> dict[str, Any]:
-    return {
-        "@type": "cr:RecordSet",
-        "@id": "splits",
-        "name": "splits",
-        "dataType": "cr:Split",
-        "key": {"@id": "splits/name"},
-        "field": [_field("splits", "name", "sc:Text"), _field("splits", "url", "sc:URL")],
-        "data": [{"splits/name": part, "splits/url": SPLIT_URLS[part]} for part in used],
-    }
+def _record_set(name: str, fields: list[Json], rows: list[Json], **more: Any) -> Json:
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, **more, "field": fields, "data": rows}
 
 
-def _croissant(manifest: Manifest) -> dict[str, Any]:
+def _croissant(manifest: Manifest) -> Json:
     terms = ("conformsTo", "data", "dataType", "field", "key", "recordSet", "references")
-    context: dict[str, Any] = {"@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/"}
+    context: Json = {"@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/"}
     context |= {"cr": "http://mlcommons.org/croissant/", "dct": "http://purl.org/dc/terms/"}
     context |= {term: f"cr:{term}" for term in terms} | {"conformsTo": "dct:conformsTo"}
     context |= {"data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"}}
-    return {
-        "@context": context,
-        "@type": "sc:Dataset",
-        "name": manifest.name,
-        "version": f"{manifest.version}.0",
-        "conformsTo": "http://mlcommons.org/croissant/1.1",
-        "description": f"{manifest.n:,} rows split by {manifest.algorithm['name']}; split_id {manifest.split_id}.",
-    }
+    about = f"{manifest.n:,} rows split by {manifest.algorithm['name']}; split_id {manifest.split_id}."
+    document = {"@context": context, "@type": "sc:Dataset", "name": manifest.name, "version": f"{manifest.version}.0"}
+    return document | {"conformsTo": "http://mlcommons.org/croissant/1.1", "description": about}
 
 
 class Exported(Strict):
@@ -118,25 +109,19 @@ def export(
 ) -> Exported:
     """Write the folds of ``manifest`` to ``path`` in the form that a tool reads, and return what was written.
 
-    - ``sklearn``: .npy of the ``test_fold`` that PredefinedSplit takes, one number a row, in the order of the rows of
-      ``data``, which are needed: positions mean nothing on a frame in another order.
-    - ``h2o``: .csv or .parquet with the key and a column ``fold`` (0..k-1), its ``fold_column``; with data all of
-      their columns beside it.
-    - ``autogluon``: the same for TabularPredictor(groups="fold").
-    - ``spark``: .parquet with the key and a column ``fold`` (INT32, 0..k-1), its ``foldCol`` once joined by key; with
-      data all of their columns beside it.
+    - ``sklearn``: .npy of PredefinedSplit's ``test_fold``, in the order of the rows of ``data``, which are needed.
+    - ``h2o``, ``autogluon``: .csv or .parquet with the key and a column ``fold`` (0..k-1), for ``fold_column`` and
+      ``groups="fold"``; ``spark``: .parquet of these (INT32), for ``foldCol`` once joined by key.
+    - ``vertex``, ``databricks``, ``bigquery``: .csv or .parquet with the key and a column ``split`` of their three
+      words, of a split into parts; ``adopt`` reads it again. These six hold all columns of ``data`` where it is given.
     - ``nnunet``: splits_final.json, a list of {"train": keys, "val": keys}, keys as text.
+    - ``torch``: .json, the same of positions in ``data``, which are needed; ``adopt`` reads either again.
     - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes; of draws and pairs a
       column a split: how often it trains on the row, -1 where it is tested.
     - ``groups``: .parquet or .csv of the groups and their folds, and no rows: a split that may leave the building.
       ``adopt`` gives each row its group's fold again.
-    - ``torch``: .json, a list of index lists: positions in ``data``, which are needed; ``adopt`` reads
-      them again.
-    - ``vertex``, ``databricks``, ``bigquery``: .csv or .parquet with a column ``split`` of their three words, of a
-      split into parts; ``adopt`` reads it again.
     - ``croissant``: .json, Croissant 1.1 with a record a row: key and split (of parts) or fold.
-    - ``sql``: .sql in a ``dialect``, which gives each row of ``table`` its fold where the rows lie: see
-      ``warehouse_sql`` for what a rule or a table of groups can say.
+    - ``sql``: .sql in a ``dialect``, which gives each row of ``table`` its fold where it lies: see ``warehouse_sql``.
 
     ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
     first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
@@ -152,18 +137,12 @@ def export(
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
     whole = in_memory(manifest, memory)
     _require_calibrating(whole.spec.calibration, to, data)
-    content: Content
     if to == "sql":
-        content = warehouse_sql(whole, dialect, table)
-        note = f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one."
-        if DIALECTS[dialect].normal == Words.normal:
-            note += " Text in the table must be in Unicode's NFC form, which it cannot make."
+        content, note = _for_sql(whole, dialect, table)
     elif to in WRITERS:
         content, note = WRITERS[to](whole, data, repeat)
     else:
-        name, column, note = _column(whole, to, repeat)
-        source = None if data is None else source_of(data, dict(whole.spec.types))
-        content = _beside(whole, source, name, column, file, memory)
+        content, note = _column(whole, data, to, repeat, file, memory)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
 
@@ -231,41 +210,62 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, s
     return in_order, note
 
 
-def _column(manifest: Manifest, to: str, repeat: int) -> tuple[str, pa.Array, str]:
-    """Return the column of a form by its name, of the rows that are kept (null: in no part), and how it is taken."""
-    if to not in WORDS:
-        return FOLDS, pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32()), TAKEN_BY[to]
-    words = dict(zip(PARTS, WORDS[to], strict=True))
-    parts = parts_of(manifest, to)[kept_rows(manifest)].tolist()
-    texts = pa.array([words.get(part) for part in parts], pa.string())
-    without = f" {amount(texts.null_count, 'row')} in no part left out." if texts.null_count else ""
-    return COLUMN, texts, f"{TAKEN_BY[to]}{without} Lost: strategy, seed and every fold but this one."
+def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content, str]:
+    sql = warehouse_sql(manifest, dialect, table)
+    note = f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one."
+    as_it_is = " Text in the table must be in Unicode's NFC form, which it cannot make."
+    return sql, note + as_it_is * (DIALECTS[dialect].normal == Words.normal)
 
 
-def _beside(
-    manifest: Manifest, source: Source | None, name: str, column: pa.Array, file: Path, memory: str | int | None
-) -> Iterator[pa.Table]:
-    """Yield the keys of the rows that are kept, or all columns of a source, in key order, with a column beside them."""
-    keys, start = kept_keys(manifest), 0
+def _column(
+    manifest: Manifest, data: Any, to: str, repeat: int, file: Path, memory: str | int | None
+) -> tuple[Content, str]:
+    """Return the keys of the rows that are kept, or all columns of the data, in key order, with a column beside them.
+
+    A row that is in no part is left out.
+    """
+    if to in WORDS:
+        words = dict(zip(PARTS, WORDS[to], strict=True))
+        parts = parts_of(manifest, to)[kept_rows(manifest)].tolist()
+        name, column = COLUMN, pa.array([words.get(part) for part in parts], pa.string())
+        without = f" {amount(column.null_count, 'row')} in no part left out." if column.null_count else ""
+        note = f"{TAKEN_BY[to]}{without} Lost: strategy, seed and every fold but this one."
+    else:
+        name, note = FOLDS, TAKEN_BY[to]
+        column = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
+    keys, source = kept_keys(manifest), None if data is None else source_of(data, dict(manifest.spec.types))
     if name in (keys.column_names if source is None else source.schema.names):
         raise SplitError(f"the data have a column {name!r} already; rename it, or export without the data.")
-    parts: Iterable[pa.Table] = [keys]
+    tables = iter([keys])
     if source is not None:
-        parts = rows_of(source, manifest.positions(source)[kept_rows(manifest)], file, memory)
-    for part in parts:
-        here = column[start : start + part.num_rows]
-        yield part.append_column(name, here).filter(here.is_valid())
-        start += part.num_rows
+        tables = rows_of(source, manifest.positions(source)[kept_rows(manifest)], file, memory)
+
+    def beside() -> Iterator[pa.Table]:
+        start = 0
+        for table in tables:
+            here = column[start : start + table.num_rows]
+            yield table.append_column(name, here).filter(here.is_valid())
+            start += table.num_rows
+
+    return beside(), note
 
 
 def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     if manifest.group_table is None:
         raise SplitError(f"{manifest.name} {manifest.version} keeps no groups whole, so its folds are those of rows.")
-    columns = ("entity", "group")
-    names = [name for name in manifest.group_table.column_names if name in columns or name.startswith("fold")]
+    names = [name for name in manifest.group_table.column_names if name.startswith(("entity", "group", "fold"))]
     nameless = " Rows without a group are in none of them." if manifest.spec.missing_group == "alone" else ""
     groups = amount(manifest.group_table.num_rows, "group")
     return manifest.group_table.select(names), f"{groups} and no rows.{nameless}"
+
+
+def _lists(manifest: Manifest, data: Any, names: Callable[[Ranks], NDArray[Any]]) -> list[Json]:
+    """Return the names of the rows on each side of each split."""
+    roles = ("train", "val", "calibration") if manifest.spec.calibration else ("train", "val")
+    return [
+        {role: names(ranks).tolist() for role, ranks in zip(roles, split, strict=False)}
+        for split in sides(manifest, data)
+    ]
 
 
 def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
@@ -275,11 +275,7 @@ def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
     # As adopt makes text of them; numpy's text ends before a NUL.
     values = key_values(keys) if keys.num_columns > 1 else keys.column(0).to_pylist()
     names = np.array(list(map(str, values)), dtype=object)
-    splits = [
-        {"train": names[train].tolist(), "val": names[test].tolist()}
-        | ({"calibration": names[apart].tolist()} if apart.size else {})
-        for train, test, apart in sides(manifest, data)
-    ]
+    splits = _lists(manifest, data, lambda ranks: names[ranks])
     note = "nnU-Net reads splits_final.json in its folder of preprocessed data."
     return json.dumps(splits, indent=1, ensure_ascii=False), f"{amount(len(splits), 'split')}; {note}"
 
@@ -312,11 +308,7 @@ def _for_torch(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
     """Return a list of {"train": positions, "val": positions} as JSON, and what is lost."""
     require_data(data, "torch")
     position = manifest.positions(read_table(data, types=manifest.spec.types))
-    splits = [
-        {"train": np.sort(position[train]).tolist(), "val": np.sort(position[test]).tolist()}
-        | ({"calibration": np.sort(position[apart]).tolist()} if manifest.spec.calibration else {})
-        for train, test, apart in sides(manifest, data)
-    ]
+    splits = _lists(manifest, data, lambda ranks: np.sort(position[ranks]))
     n = manifest.in_use.locked.size
     lock = f", and the lock of {amount(n, 'row')}, which {verb(n, 'is', 'are')} on no side" if n else ""
     lost = f"Lost: keys, strategy and seed{lock}; the positions hold for this order of rows alone."
@@ -368,13 +360,13 @@ class _Header(Header):
 _Header.__doc__ = Header.__doc__
 
 
-def json_schemas() -> dict[str, dict[str, Any]]:
+def json_schemas() -> dict[str, Json]:
     """Return each schema by its file name, ``evenfold-<what>-<version>.schema.json``: spec, manifest and audit.
 
     JSON Schema 2020-12, made from the very models that read and write. The number is that of the format: what a reader
     of it relies on does not change under the same number; a field that readers may ignore can join.
     """
-    dialect, schemas = "https://json-schema.org/draft/2020-12/schema", dict[str, dict[str, Any]]()
+    dialect, schemas = "https://json-schema.org/draft/2020-12/schema", dict[str, Json]()
     for name, model in (("spec", SplitSpec), ("manifest", _Header), ("audit", Audit)):
         about = {"$schema": dialect, "$id": f"urn:evenfold:{name}:{VERSION}"}
         schemas[f"evenfold-{name}-{VERSION}.schema.json"] = about | TypeAdapter(model).json_schema()

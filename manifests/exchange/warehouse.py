@@ -27,16 +27,14 @@ ROWS_A_STATEMENT = 1_000
 class Words:
     """The words of a dialect of SQL.
 
-    ``text``: a column as text; ``bits``: the first 52 bits of SHA-256 of a text, as an integer; ``halved``: an
-    integer shifted right by 52. ``types`` are those of a table's columns; ``normal``: a text in Unicode's NFC form, or
-    the text itself where the dialect cannot make it. ``quote`` stands around names. Where ``escapes``, a backslash
-    within a text is written twice.
+    ``bits``: the first 52 bits of SHA-256 of a text, as an integer; ``types`` are those of a table's columns;
+    ``halved``: an integer shifted right by 52; ``normal``: a text in Unicode's NFC form, or the text itself where the
+    dialect cannot make it. ``quote`` stands around names. Where ``escapes``, a backslash in a text is written twice.
     """
 
-    text: str
     bits: str
-    halved: str
     types: dict[str, str]
+    halved: str = "({}) >> 52"
     normal: str = "{}"
     quote: str = '"'
     escapes: bool = False
@@ -48,44 +46,31 @@ def _types(number: str, text: str, double: str) -> dict[str, str]:
 
 DIALECTS: dict[str, Words] = {
     "duckdb": Words(
-        "CAST({} AS VARCHAR)",
         "CAST('0x' || left(sha256({}), 13) AS BIGINT)",
-        "({}) >> 52",
         _types("BIGINT", "VARCHAR", "DOUBLE"),
-        "nfc_normalize({})",
+        normal="nfc_normalize({})",
     ),
     "spark": Words(
-        "CAST({} AS STRING)",
         "CAST(conv(left(sha2({}, 256), 13), 16, 10) AS BIGINT)",
-        "shiftright({}, 52)",
         _types("BIGINT", "STRING", "DOUBLE"),
-        quote="`",
-        escapes=True,
+        "shiftright({}, 52)", quote="`", escapes=True,
     ),
     "bigquery": Words(
-        "CAST({} AS STRING)",
         "CAST(CONCAT('0x', SUBSTR(TO_HEX(SHA256({})), 1, 13)) AS INT64)",
-        "({}) >> 52",
         _types("INT64", "STRING", "FLOAT64") | {"bool": "BOOL"},
-        "NORMALIZE({}, NFC)",
-        quote="`",
-        escapes=True,
+        normal="NORMALIZE({}, NFC)", quote="`", escapes=True,
     ),
     "snowflake": Words(
-        "CAST({} AS VARCHAR)",
         "TO_NUMBER(LEFT(SHA2({}, 256), 13), 'XXXXXXXXXXXXX')",
-        "BITSHIFTRIGHT({}, 52)",
         _types("BIGINT", "VARCHAR", "DOUBLE"),
-        escapes=True,
+        "BITSHIFTRIGHT({}, 52)", escapes=True,
     ),
     "postgres": Words(
-        "CAST({} AS TEXT)",
         "CAST(CAST('x' || left(encode(sha256(convert_to({}, 'UTF8')), 'hex'), 13) AS BIT(52)) AS BIGINT)",
-        "({}) >> 52",
         _types("BIGINT", "TEXT", "DOUBLE PRECISION"),
-        "normalize({}, NFC)",
+        normal="normalize({}, NFC)",
     ),
-}
+}  # fmt: skip
 
 
 def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> str:
@@ -139,9 +124,8 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
     if left_out:
         raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")
-    parts = [
-        words.text.format(_known(_name(name, words), kind, words)) for name, kind in zip(columns, kinds, strict=True)
-    ]
+    known = [_known(_name(name, words), kind, words) for name, kind in zip(columns, kinds, strict=True)]
+    parts = [_cast(column, "text", words) for column in known]
     parts = [_text(f"{splitter.salt}|", words), *[each for part in parts for each in (_text("|", words), part)][1:]]
     bits = words.bits.format(f"CONCAT({', '.join(parts)})")
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
@@ -149,9 +133,12 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
 
 def _known(column: str, kind: str, words: Words) -> str:
     """Return a column as the manifest knows it, whatever type it has in the table."""
-    if kind == "int":
-        return f"CAST({column} AS {words.types['int']})"
-    return words.normal.format(words.text.format(column)) if kind == "text" else column
+    known = _cast(column, kind, words) if kind in ("int", "text") else column
+    return words.normal.format(known) if kind == "text" else known
+
+
+def _cast(column: str, kind: str, words: Words) -> str:
+    return f"CAST({column} AS {words.types[kind]})"
 
 
 def _label(splitter: HashSplit, bits: str, words: Words) -> str:
