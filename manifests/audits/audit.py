@@ -58,9 +58,22 @@ class Subject:
         return read_sample(self.joined, self.names, tuple(self.exclude))
 
     @cached_property
+    def targeted(self) -> Sample | NotAsked:
+        """These rows, where a target is named."""
+        fits = isinstance(self.sample, NotAsked) or self.sample.target is not None
+        return self.sample if fits else NotAsked("no target column is named")
+
+    @cached_property
     def learned(self) -> Sample | NotAsked:
         """Those of them that have a target, for what small models learn of it."""
         return self.sample if isinstance(self.sample, NotAsked) else self.sample.why_not or self.sample.learned
+
+    @cached_property
+    def tied(self) -> Sample | NotAsked:
+        """Those of them that have a target, where what belongs together must be on one side of a split."""
+        in_time = "past_before_future" in self.joined.manifest.splitter.promises
+        why = NotAsked("what is known of an entity from the past may be used in the future") if in_time else None
+        return self.sample if isinstance(self.sample, NotAsked) else self.sample.why_not or why or self.sample.labelled
 
     @cached_property
     def leaks(self) -> list[Leak] | CouldNotRun:
@@ -74,7 +87,7 @@ class Subject:
             return seen if isinstance(seen, NotAsked) else check(seen)
 
 
-LEARNING = ("sample", "learned")
+LEARNING = ("sample", "targeted", "learned", "tied")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
 _MODULES = rows, leaks, features, marks, leaky_features, target_encoding, times, near_duplicates, relatives
 # A gate is called as the function that checks it.
@@ -129,7 +142,7 @@ def audit(
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     report = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
-        priced=with_impact(lambda: subject.sample) if impact else None,
+        priced=(lambda found: with_impact(found, subject.sample)) if impact else None,
     )  # fmt: skip
     beside = [] if features is not None else [name for name in sampled_columns(joined, exclude) if name not in names]
     return report.model_copy(update={"beside": beside})

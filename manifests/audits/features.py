@@ -33,7 +33,6 @@ class Features:
 
     joined: Joined
     hashes: NDArray[np.uint64]
-    rows: NDArray[np.int64]
     sample: pa.Table
 
 
@@ -61,9 +60,8 @@ def are_all_columns(features: Sequence[str], spec: SplitSpec, source: Any) -> bo
 
 
 def _is_feature(kind: pa.DataType) -> bool:
-    types = pa.types
-    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_dictionary)
-    return any(test(kind) for test in tests)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(is_number or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind))
 
 
 def in_floats(block: pa.Table) -> pa.Table:
@@ -86,7 +84,7 @@ def read_features(joined: Joined, names: list[str]) -> Features:
         inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)]
         blocks.append(table.take(inside - start))
         start = stop
-    return Features(joined, hashes, rows, pa.concat_tables(blocks).combine_chunks())
+    return Features(joined, hashes, pa.concat_tables(blocks).combine_chunks())
 
 
 def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
@@ -133,13 +131,10 @@ def id_like_features(features: Features) -> Outcome:
     likely = [name for name in sample.column_names if _distinct(sample.column(name)) >= ID_LIKE]
     shares = {name: _distinct(joined.column(name)) for name in likely}
     alike = {name: share for name, share in shares.items() if share >= ID_LIKE and _numbers_rows(joined.column(name))}
-    if not alike:
-        return None
-    listing = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
-    sentence = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {listing}"
-    them = verb(len(alike), "it", "them")
+    n, listing = len(alike), listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
+    sentence, them = f"{amount(n, 'feature')} {verb(n, 'names', 'name')} rows: {listing}", verb(n, "it", "them")
     message = f"{sentence}; leave {them} out, or use {them} as the key."
-    return Found(len(alike), message, {"features": alike}, DropFeatures(tuple(alike)))
+    return Found(n, message, {"features": alike}, DropFeatures(tuple(alike))) if alike else None
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:
@@ -173,15 +168,6 @@ def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float((a * b).sum()) / scale if scale else 0.0
 
 
-@dataclass(frozen=True)
-class Crossings:
-    """The number of rows with another row of their unit on the other side of a split, in each fold and in words."""
-
-    count: int
-    places: dict[str, int]
-    where: str
-
-
 def where(places: Collection[str]) -> str:
     """Return in words where rows are, of the names of folds, splits and parts."""
     numbers, others = dict[str, list[str]](), []
@@ -195,12 +181,12 @@ def where(places: Collection[str]) -> str:
     return listed([*listing, *others])
 
 
-def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
-    """Return which rows of the data cross, for ``units`` that number what belongs together (-1: nothing does).
+def crossings(joined: Joined, units: NDArray[np.int64]) -> tuple[int, dict[str, int], str]:
+    """Return how many rows cross, in each place and in words, for ``units`` that number what belongs together (or -1).
 
     Of labels two rows cross where their codes differ and both are trained on, tested or locked; of draws and pairs
     where one is in train and the other in test of the same split, or one is locked and the other is not.
     O(n x repeats), or O(n x splits).
     """
     rows, places = joined.crossing(units)
-    return Crossings(int(np.count_nonzero(rows)), places, where(places) + joined.looked_at)
+    return int(np.count_nonzero(rows)), places, where(places) + joined.looked_at

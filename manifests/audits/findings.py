@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import PurePath
@@ -232,12 +233,12 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
         if name not in checks:
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."
             raise SplitError(f"there is no gate {name!r}; {hint}")
-        try:
-            fits = limit == "off" or (not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0)
-        except OverflowError:
-            raise SplitError(f"gate {name}: no float is so large; choose a limit of at least 0, or 'off'.") from None
+        fits = limit == "off"
+        if not isinstance(limit, bool) and isinstance(limit, Real):
+            with suppress(OverflowError):  # no float is so large
+                fits = float(limit) >= 0
         if not fits:
-            raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
+            raise SplitError(f"gate {name}={limit!r:.100}; choose a limit of at least 0, or 'off'.")
     changed = {
         name: None if limit == "off" else replace(of[name], limit=float(limit), fails=True)
         for name, limit in limits.items()
@@ -276,10 +277,8 @@ def judged(
     """Return what the checks came to beside their limits; every check is run once, in turn, those that are off are not.
 
     A check that raises could not run, whatever it raises, and the others are run; but OSError and MemoryError are
-    raised, for they are of the machine and its networks and may be over at the next try.
-
-    A finding with a reason to be ignored is told with that reason, and fails nothing. ``priced`` adds to what
-    was found beyond its limit what it costs.
+    raised, for they are of the machine and its networks and may be over at the next try. A finding with a reason to be
+    ignored is told with that reason, and fails nothing. ``priced`` adds to what was found what it costs.
     """
     passed, not_asked, findings, ignored = {}, {}, list[Finding](), list[Finding]()
     gates = {name: gate for name, gate in limits.items() if gate is not None}
@@ -295,8 +294,8 @@ def judged(
             passed[name] = outcome.message
         else:
             finding = _finding(name, gate, priced(outcome) if priced and isinstance(outcome, Found) else outcome)
-            if reasons and name in reasons:
-                ignored.append(finding.model_copy(update={"reason": reasons[name], "gate": "passed"}))
+            if reason := (reasons or {}).get(name):
+                ignored.append(finding.model_copy(update={"reason": reason, "gate": "passed"}))
             else:
                 findings.append(finding)
     return Audit(

@@ -14,6 +14,7 @@ from evenfold.manifests.tables.keys import label_ends, positions_in
 from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from .features import Features, crossings, row_hashes, where
 from .findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
@@ -84,28 +85,26 @@ def duplicate_rows(features: Features) -> Outcome:
     joined, units = features.joined, several(np.unique(features.hashes, return_inverse=True)[1])
     nothing = pa.table({field.name: pa.nulls(1, field.type) for field in features.sample.schema})
     units[features.hashes == row_hashes(nothing)[0]] = -1
-    crossing = crossings(joined, units)
-    if not crossing.count:
+    n, places, where_they_are = crossings(joined, units)
+    if not n:
         return None
-    share, places = crossing.count / joined.n, crossing.places
+    share = n / joined.n
     columns = [column_of(name, features.sample.column(name)) for name in features.sample.column_names]
     if happen_by_chance(columns, features.hashes):
-        sentence = f"{amount(crossing.count, 'row')} ({share:.1%}) {verb(crossing.count, 'has', 'have')} the features"
+        sentence = f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')} the features"
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
         return Found(0, f"{sentence} of another; {why}.", {"share": share, "folds": places})
     message = (
-        f"{amount(crossing.count, 'row')} ({share:.1%}) {verb(crossing.count, 'has', 'have')} exactly "
-        f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
-        f"{crossing.where}; drop the repeats, or keep them together as a group."
+        f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')} exactly the features of a row on the other side "
+        f"of a split ({listed(features.sample.column_names, most=4)}), in {where_they_are}; drop the repeats, or keep "
+        "them together as a group."
     )
     harmless = joined.columns.target is not None and (share < COSTS or not _targets_are_related(joined, units))
-    return Found(crossing.count, message, {"share": share, "folds": places}, KeepTogether(units), harmless)
+    return Found(n, message, {"share": share, "folds": places}, KeepTogether(units), harmless)
 
 
 def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
     """Return whether the targets of rows of one unit are alike more often, or less, than chance has it."""
-    from scipy.stats import binom
-
     name = str(joined.columns.target)
     target = target_of(name, joined.column(name))
     codes = np.floor(np.nan_to_num(target.outcomes[:, 0]) * TENTHS) if target.numeric else target.values
@@ -136,11 +135,11 @@ def similar_keys(joined: Joined) -> Outcome:
         first = _first_alike(joined, keys, texts)
         rows = np.flatnonzero(np.bincount(first[first >= 0])[first] * (first >= 0) > 1)
         if n := rows.size:
-            crossing, twin = crossings(joined, first), int(np.flatnonzero(first == first[rows[0]])[1])
-            figures = {"apart": crossing.count, "folds": crossing.places}
+            (apart, places, _), twin = crossings(joined, first), int(np.flatnonzero(first == first[rows[0]])[1])
+            figures = {"apart": apart, "folds": places}
             sentences.append(
                 f"{amount(n, 'row')} have a key that is another's but for case, blanks, padding, accents or "
-                f"punctuation (first: rows {rows[0]} and {twin}), and {crossing.count:,} of them are on the other side "
+                f"punctuation (first: rows {rows[0]} and {twin}), and {apart:,} of them are on the other side "
                 "of a split"
             )
     for name, array in levels.items():
@@ -157,10 +156,10 @@ def _first_alike(joined: Joined, keys: pa.Table, texts: list[str]) -> NDArray[np
     Rows of one key are a repeated key, which is another check's finding.
     """
     columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
-    plain = joined.place if joined.place.min(initial=0) >= 0 else _numbered(keys)
-    own = np.unique(plain, return_index=True)[1]
-    first = np.full(joined.n, -1, dtype=np.int64)
-    first[own] = _numbered(pa.table(columns | {name: spelled_alike(columns[name]) for name in texts}))[own]
+    plain = joined.place if joined.place.min(initial=0) >= 0 else positions_in(keys, keys)
+    own, first = np.unique(plain, return_index=True)[1], np.full(joined.n, -1, dtype=np.int64)
+    spelled = pa.table(columns | {name: spelled_alike(columns[name]) for name in texts})
+    first[own] = positions_in(spelled, spelled)[own]
     return first
 
 
@@ -171,22 +170,12 @@ def _similar_levels(name: str, array: pa.Array, rows: NDArray[np.int64]) -> Iter
     if twice.size:
         same, n_rows = twice[spelled[twice] == spelled[twice[0]]], int(rows[twice].sum())
         examples = listed(repr(shown(array[int(i)].as_py())) for i in same)
-        yield (
-            n_rows,
-            (
-                f"{twice.size:,} values of {name!r} ({n_rows:,} rows) are {np.unique(spelled[twice]).size:,} but for "
-                f"case, blanks, padding, accents or punctuation: {examples}"
-            ),
-        )
+        sentence = f"{twice.size:,} values of {name!r} ({n_rows:,} rows) are {np.unique(spelled[twice]).size:,} but for"
+        yield n_rows, f"{sentence} case, blanks, padding, accents or punctuation: {examples}"
     if twins := _misspelled(array.to_pylist(), rows):
         n_rows, (rare, common) = int(rows[[*twins]].sum()), next(iter(twins.items()))
-        yield (
-            n_rows,
-            (
-                f"{len(twins):,} rare values of {name!r} ({n_rows:,} rows) are a letter off a common one: "
-                f"{shown(array[rare].as_py())!r} and {shown(array[common].as_py())!r}"
-            ),
-        )
+        sentence = f"{len(twins):,} rare values of {name!r} ({n_rows:,} rows) are a letter off a common one:"
+        yield n_rows, f"{sentence} {shown(array[rare].as_py())!r} and {shown(array[common].as_py())!r}"
 
 
 def _misspelled(names: list[str], rows: NDArray[np.int64]) -> dict[int, int]:
@@ -208,14 +197,6 @@ def _misspelled(names: list[str], rows: NDArray[np.int64]) -> dict[int, int]:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind))
-
-
-def _numbered(keys: pa.Table) -> NDArray[np.int64]:
-    """Return a number for each row, the same for equal keys: the place of the first of them."""
-    if keys.num_columns == 1:
-        codes = keys.column(0).combine_chunks().dictionary_encode(null_encoding="encode").indices
-        return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int64)
-    return positions_in(keys, keys)
 
 
 def spelled_alike(column: pa.Array) -> pa.Array:

@@ -215,8 +215,7 @@ class _Look:
 
     def _leak(self, question: Any, moved: dict[str, float], rows: Rows, what: str) -> Leak:
         top = sorted(moved, key=lambda name: -moved[name])
-        far = (f"{moved[name]:.2g} sd" if moved[name] < np.inf else "comes or goes" for name in top)
-        listing = [f"{name} ({how})" for name, how in zip(top, far, strict=True)]
+        listing = [f"{name} ({f'{moved[name]:.2g} sd' if moved[name] < np.inf else 'comes or goes'})" for name in top]
         points, error = self.worth
         cost = f"; worth {points:.1f} points of R²" if points is not None and points > 0 else ""
         cure = "encode it out of fold" if question == "own_target" else "fit it on the training rows alone"
@@ -295,15 +294,14 @@ class _Look:
                 steps.append((y[drawn], here[some], again))
         follows: dict[str, float] = {}
         for name in first:
-            pairs = [
-                (dy, (_number(again[name]) - _number(first[name]))[at]) for dy, at, again in steps if name in again
-            ]
+            own = _number(first[name])
+            pairs = [(dy, (_number(again[name]) - own)[at]) for dy, at, again in steps if name in again]
             if pairs:
                 dy, dx = (np.concatenate(side) for side in zip(*pairs, strict=True))
                 dy, dx = dy[np.isfinite(dx)], dx[np.isfinite(dx)]
                 varies = dx.size > 20 and dx.std() > 1e-9 < dy.std()
                 if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < BY_CHANCE:
-                    follows[str(name)] = float(np.abs(dx).mean() / max(np.nanstd(_number(first[name])), 1e-12))
+                    follows[str(name)] = float(np.abs(dx).mean() / max(np.nanstd(own), 1e-12))
         return follows
 
 
@@ -351,7 +349,7 @@ def _moved(
     assert other is not None
     if len(one) != len(other):
         return {"number of rows": float("inf")}
-    moved: dict[str, float] = dict.fromkeys(map(str, set(one) ^ set(other)), float("inf"))
+    moved: dict[str, float] = dict.fromkeys(one.columns.symmetric_difference(other.columns), float("inf"))
     for name in one.columns.intersection(other.columns):
         a, b = (frame[name] if rows is None else frame[name].iloc[rows] for frame in (one, other))
         if pd.api.types.is_numeric_dtype(a) and pd.api.types.is_numeric_dtype(b):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,9 +75,8 @@ def fractional_keys(joined: Joined) -> Outcome:
         if pa.types.is_floating(keys.schema.field(name).type):
             values = to_numpy(keys.column(name))
             if n := (rows := np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))).size:
-                what = (
-                    f"{amount(n, 'row')} {verb(n, 'has', 'have')} a fraction as key ({name!r}, first in row {rows[0]})"
-                )
+                have = f"{amount(n, 'row')} {verb(n, 'has', 'have')} a fraction as key"
+                what = f"{have} ({name!r}, first in row {rows[0]})"
                 why = "and a key is compared to its last bit: 0.1 + 0.2 is not 0.3"
                 return Found(n, f"{what}, {why}; name a column of whole numbers or text.")
     return None
@@ -219,14 +218,8 @@ def class_deviation(folds: JoinedLabels) -> Outcome:
     return _deviation_found(folds, *max(worst)) if worst else NotAsked("no row has a class")
 
 
-class Deviation(NamedTuple):
-    """The rows of one class in one fold, the rows that its share would be, and how far they are apart, relatively."""
-
-    relative: float
-    code: int
-    rows: int
-    share: float
-    level: int
+# How far the rows of a class in a fold are from their share, relatively; the fold, the rows, their share, the class.
+Deviation = tuple[float, int, int, float, int]
 
 
 def _deviations(folds: JoinedLabels, name: str | None = None) -> Iterator[Deviation]:
@@ -241,17 +234,17 @@ def _deviations(folds: JoinedLabels, name: str | None = None) -> Iterator[Deviat
         relative = off / np.maximum(wanted, 1e-9)
         at, level = np.unravel_index(int(relative.argmax()), relative.shape)
         rows, share = int(held[at, level]), float(wanted[at, level])
-        yield Deviation(float(relative[at, level]), list(shares)[at], rows, share, int(level))
+        yield float(relative[at, level]), list(shares)[at], rows, share, int(level)
 
 
 def _deviation_found(folds: JoinedLabels, worst: Deviation, name: str | None = None) -> Outcome:
-    if not worst.relative:
+    relative, code, rows, share, level = worst
+    if not relative:
         return None
-    of = "" if name is None else f" of class {shown(repr(folds.levels(name)[worst.level]))} of {name!r}"
-    fold, rows = folds.labels.code_name(worst.code), amount(worst.rows, "row")
-    off = f"{worst.relative:.1%} off{_large_group(folds, name, worst.level)}"
-    message = f"{fold} holds {rows}{of} and its share is {worst.share:,.1f}: {off}."
-    return Found(worst.relative, message, {"fold": worst.code, "rows": worst.rows, "share": worst.share})
+    of = "" if name is None else f" of class {shown(repr(folds.levels(name)[level]))} of {name!r}"
+    off = f"{relative:.1%} off{_large_group(folds, name, level)}"
+    message = f"{folds.labels.code_name(code)} holds {amount(rows, 'row')}{of} and its share is {share:,.1f}: {off}."
+    return Found(relative, message, {"fold": code, "rows": rows, "share": share})
 
 
 def _large_group(folds: JoinedLabels, name: str | None, level: int) -> str:

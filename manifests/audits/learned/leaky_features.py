@@ -29,29 +29,31 @@ OTHERS_KNOW_LITTLE = {False: 0.85, True: 0.60}
 ROWS_A_LEVEL = 20  # categories of fewer rows a level name entities, which is another check's question
 
 
-def target_like_features(sample: Sample) -> Outcome:
+def target_like_features(targeted: Sample) -> Outcome:
     """Look for features that order the rows as the target does: |rank correlation| or AUC of at least .999.
 
     Of several classes the AUC is the mean over all pairs of the ten largest (Hand and Till, 2001, A simple
     generalisation of the area under the ROC curve). Categories count by the correlation between two rows of a level,
     of the class that they tell least. That a value is missing is a feature of its own. Times are not looked at.
     """
-    if sample.target is None:
-        return NotAsked("no target column is named")
-    sample = sample.labelled
+    sample = targeted.labelled
     if sample.rows.size < FEWEST_ROWS:
         return NotAsked(f"{sample.rows.size} rows with a target are too few to tell a copy of it from chance")
     alike = _copies(replace(sample, features=tuple(_copies(sample.learned))))
     if not alike:
         return None
     measure = "|rank correlation|" if sample.target.numeric else "AUC"
-    listing = listed(f"{feature} ({measure} {value:.4f})" for feature, value in alike.items())
+    return _given_away(sample, alike, "all but", listed(f"{name} ({measure} {it:.4f})" for name, it in alike.items()))
+
+
+def _given_away(sample: Sample, features: dict[str, float], nearly: str, listing: str, **figures: float) -> Found:
+    n = len(features)
     message = (
-        f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {sample.target.name!r} away: "
-        f"{listing}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless "
-        f"{verb(len(alike), 'it is', 'they are')} known before the target is."
+        f"{amount(n, 'feature')} {nearly} {verb(n, 'gives', 'give')} {sample.target.name!r} away: {listing}"
+        f"{sample.looked_at}; leave {verb(n, 'it', 'them')} out unless {verb(n, 'it is', 'they are')} known before the "
+        "target is."
     )
-    return Found(len(alike), message, {"features": alike}, DropFeatures(tuple(alike)))
+    return Found(n, message, {"features": features, **figures}, DropFeatures(tuple(features)))
 
 
 def _copies(sample: Sample) -> dict[str, float]:
@@ -81,7 +83,7 @@ def _in_its_order(values: Array, target: Target) -> float:
     return float(np.mean([max(area, 1.0 - area) for area in areas])) if areas else 0.0
 
 
-def giveaway_features(sample: Sample) -> Outcome:
+def giveaway_features(targeted: Sample) -> Outcome:
     """Look for features that tell the target as nothing else does.
 
     Each feature's score is that of a small tree, or of its levels' means, on rows of folds that it was not learnt
@@ -91,58 +93,47 @@ def giveaway_features(sample: Sample) -> Outcome:
     finds.
     O(features x n log n) for at most 8,000 rows.
     """
-    sample = sample.learned
+    sample, target = targeted.learned, targeted.learned.target
     scores = _scores(sample)
-    if isinstance(scores, NotAsked):
-        return scores
-    target = sample.target
+    if not scores:
+        return NotAsked("too few rows with a target, or no feature to learn from")
     least = GIVES_IT_AWAY[target.numeric]
     if not target.numeric:  # above .94 by 1.64 standard errors, with as many rows as the rarest class has
         rarest = np.minimum(target.outcomes.sum(axis=0), (1.0 - target.outcomes).sum(axis=0)).min()
         least = max(least, SURELY + ERRORS * float(np.sqrt(SURELY * (1.0 - SURELY) / max(rarest, 1.0))) / 2.0)
     alike = {name: score for name, score in scores.items() if score >= least}
-    if not alike:
-        return None
-    others = _copies(replace(sample, features=tuple(alike)))
-    new = {name: score for name, score in alike.items() if name not in others}
+    copies = _copies(replace(sample, features=tuple(alike)))
+    new = {name: score for name, score in alike.items() if name not in copies}
     if not new:
-        return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} all but the target, of which EF301 tells.")
+        why = f"{listed(alike)} {verb(len(alike), 'is', 'are')} all but the target, of which EF301 tells."
+        return Found(0, why) if alike else None
     rest = [column for column in sample.feature_columns() if column.name in scores.keys() - alike.keys()]
-    together = 0.0 if target.numeric else 0.5
-    if usable(rest):
-        together = target.score(predict_from_all(rest, target.outcomes, sample.blocks))
-    gap, ranked = STANDS_ALONE[target.numeric], sorted(scores.values(), reverse=True)
+    guess = predict_from_all(rest, target.outcomes, sample.blocks) if usable(rest) else None
+    together = (0.0 if target.numeric else 0.5) if guess is None else target.score(guess)
+    ranked = sorted(scores.values(), reverse=True)
     best_of_others = max([together, *ranked[1:2]]) if len(alike) == 1 else together
     knows_little = len(alike) == 1 or together < OTHERS_KNOW_LITTLE[target.numeric]
-    if not (knows_little and ranked[len(alike) - 1] - best_of_others >= gap):
+    if not (knows_little and ranked[len(alike) - 1] - best_of_others >= STANDS_ALONE[target.numeric]):
         listing = listed(f"{name} ({score:.3f})" for name, score in alike.items())
         return Found(0, f"{listing} tell much of {target.name!r} alone ({target.measure}), as other features do.")
     listing = listed(f"{name} ({target.measure} {score:.3f})" for name, score in new.items())
     beside = f"all {len(rest)} others together reach {together:.3f}" if rest else "there is no other feature"
-    message = (
-        f"{amount(len(new), 'feature')} alone nearly {verb(len(new), 'gives', 'give')} {target.name!r} away: "
-        f"{listing}; {beside}{sample.looked_at}; leave {verb(len(new), 'it', 'them')} out unless "
-        f"{verb(len(new), 'it is', 'they are')} known before the target is."
-    )
-    return Found(len(new), message, {"features": new, "others_together": together}, DropFeatures(tuple(new)))
+    return _given_away(sample, new, "alone nearly", f"{listing}; {beside}", others_together=together)
 
 
-def _scores(sample: Sample) -> dict[str, float] | NotAsked:
-    """Return how well each feature alone tells the target, out of fold, or why that cannot be said."""
+def _scores(sample: Sample) -> dict[str, float]:
+    """Return how well each feature alone tells the target, out of fold; nothing where there is too little to learn."""
     target = sample.target
-    if target is None:
-        return NotAsked("no target column is named")
-    features = [
-        column
-        for column in sample.feature_columns()
-        if column.n_levels and (column.kind != "category" or column.values.size >= ROWS_A_LEVEL * column.n_levels)
-    ]
     # Every outcome must vary outside each block, so that there is something to learn.
     outside = [target.outcomes[sample.blocks != block] for block in np.unique(sample.blocks)]
     varies = all(rows.size and (np.ptp(rows, axis=0) > 0).all() for rows in outside)
-    if target.outcomes.size < LEAST_ROWS or not features or not varies:
-        return NotAsked("too few rows with a target, or no feature to learn from")
-    return {column.name: _score_alone(column, target, sample.blocks) for column in features}
+    if target.outcomes.size < LEAST_ROWS or not varies:
+        return {}
+    return {
+        column.name: _score_alone(column, target, sample.blocks)
+        for column in sample.feature_columns()
+        if column.n_levels and (column.kind != "category" or column.values.size >= ROWS_A_LEVEL * column.n_levels)
+    }
 
 
 def _score_alone(column: Column, target: Target, blocks: Codes) -> float:
@@ -167,7 +158,6 @@ LEAST_OF_THE_ROWS, ROWS_A_COLUMN = 0.9, 4  # that must have a value in a column 
 ALONE = 0.997  # R² or rank correlation of a single feature, from which it is the target in other units
 MOST_BANDS, OUT_OF_BAND, MOST_SHOWN = 200, 0.02, 8
 MOST_PRODUCTS = 2e9  # rows times the square of columns
-Weights = list[tuple[str, float]]
 # Features side by side, of the rows that have them all, each of mean 0 and spread 1.
 Terms = tuple[list[Column], Array, NDArray[np.intp]]
 
@@ -250,12 +240,11 @@ def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
 def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
     """Return the sum or product that the target is, in words, its columns and how well it fits."""
     values = sample.target.values
-    forms: list[tuple[Callable[[Weights], str], Callable[[Array], Array], Array]] = [(_added, np.asarray, values)]
-    forms += [(_multiplied, np.log, np.log(values))] if (values > 0).all() else []
-    for words, of, outcome in forms:
+    forms: list[Callable[[Array], Array]] = [np.asarray, np.log] if (values > 0).all() else [np.asarray]
+    for of in forms:
         if not (terms := _terms(numbers, of)):
             continue
-        columns, X, rows = terms
+        (columns, X, rows), outcome = terms, of(values)
         if best := _sum(X, outcome[rows], sample.blocks[rows]):
             chosen, score, alone = best
             names, design = [columns[i].name for i in chosen], [np.ones(rows.size)]
@@ -267,24 +256,20 @@ def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], flo
             if of is np.log and score < ROUNDED and np.abs(2.0 * sizes - np.round(2.0 * sizes)).max() > SIMPLE:
                 continue  # records fall by the years, and times rise with a power of the distance
             fit = f"R² {score:.4f} out of fold, the best of them alone {alone:.3f}{', of logarithms' * (of is np.log)}"
-            return f"{words([*zip(names, weights, strict=True)])} ({fit})", names, score
+            return f"{_written(dict(zip(names, weights, strict=True)), of is np.log)} ({fit})", names, score
     return None
 
 
-def _added(weights: Weights) -> str:
+def _written(weights: dict[str, float], product: bool) -> str:
     if len(weights) > MOST_SHOWN:
-        return f"a weighted sum of {listed(name for name, _ in weights)} is nearly it"
-    terms = [name if abs(abs(w) - 1.0) < 0.005 else f"{abs(w):.3g} * {name}" for name, w in weights]
-    signs = ["-" if w < 0 else "+" for _, w in weights]
-    added = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ")
-    return f"{added} is nearly it"
-
-
-def _multiplied(powers: Weights) -> str:
-    if len(powers) > MOST_SHOWN:
-        return f"a product of powers of {listed(name for name, _ in powers)} is nearly it, up to a factor"
-    product = " * ".join(name if abs(p - 1.0) < 0.005 else f"{name}^{p:.3g}" for name, p in powers)
-    return f"{product} is nearly it, up to a factor"
+        formula = f"{'a product of powers' if product else 'a weighted sum'} of {listed(weights)}"
+    elif product:
+        formula = " * ".join(name if abs(p - 1.0) < 0.005 else f"{name}^{p:.3g}" for name, p in weights.items())
+    else:
+        sizes = ["" if abs(abs(w) - 1.0) < 0.005 else f"{abs(w):.3g} * " for w in weights.values()]
+        terms = (f"{'-' if weights[name] < 0 else '+'} {size}{name}" for name, size in zip(weights, sizes, strict=True))
+        formula = " ".join(terms).removeprefix("+ ")
+    return f"{formula} is nearly it{', up to a factor' * product}"
 
 
 def _sum(X: Array, outcome: Array, blocks: Codes) -> tuple[list[int], float, float] | None:

@@ -11,7 +11,7 @@ from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters.deployed import shown
-from scipy.stats import chi2, f, norm
+from scipy.stats import binom, chi2, f, norm
 
 from .relatives import LEAST_LEVELS, level_effect
 from .sample import BY_CHANCE, Array, Codes, Column, Sample, parts_of, words_of
@@ -65,8 +65,7 @@ def _marks(sample: Sample) -> Iterator[Mark]:
             more = column.decimals >= np.median(column.decimals) + MORE_DIGITS
             yield Mark(f"more digits than usual in {column.name!r}", column.name, more.astype(np.int64), (False, True))
         else:
-            labels = tuple(column.levels[int(code)] for code in np.unique(column.values[present]))
-            yield Mark(repr(column.name), column.name, column.codes + 1, (None, *labels))
+            yield Mark(repr(column.name), column.name, column.codes + 1, (None, *column.texts))
             for word, holds in words_of(column).items():
                 yield Mark(f"word {shown(word)} in {column.name!r}", column.name, holds.astype(np.int64), (False, True))
         sizes = np.bincount(column.codes[present], minlength=1)
@@ -87,8 +86,6 @@ def _written(column: Column, value: float) -> str:
 
 
 def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
-    from scipy.stats import binom
-
     classes = np.unique(sample.target.values, return_inverse=True)[1]
     base = np.bincount(classes) / classes.size
     table = np.bincount(mark.codes * base.size + classes, minlength=(mark.codes.max() + 1) * base.size)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache, wraps
+from hashlib import sha256
 from typing import Any, cast
 
-import joblib
 import numpy as np
 from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Remedy, SplitByTime
@@ -43,11 +44,11 @@ def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
 
     The audit of a split and that of a model's features learn mostly the same: the fits are nearly all of their time.
     """
-    answers: dict[str | None, Array] = {}
+    answers: dict[bytes, Array] = {}
 
     @wraps(learn)
     def run(*arguments: Any) -> Array:
-        key = joblib.hash((learn.__name__, *arguments))
+        key = sha256(pickle.dumps(arguments)).digest()
         if key not in answers:
             learnt = learn(*arguments)
             for oldest in list(answers)[: max(0, len(answers) + 1 - MOST_KNOWN)]:
@@ -139,33 +140,28 @@ def usable(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if column.kind != "category" or column.n_levels <= MOST_CATEGORIES]
 
 
-def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Found]:
-    """Return what adds the points at stake to what was found, where there is a remedy and a target to predict.
+def with_impact(finding: Found, sample: Sample | NotAsked) -> Found:
+    """Return what was found with the points at stake, where there is a remedy and a target to predict.
 
     The same small model (gradient-boosted trees on at most 8,000 rows) is fitted with the manifest's folds and
     features, and with the remedy: without the features named, with whole units in one fold, or on the past alone. Both
     scores are of the same rows, out of fold. What one such model makes of a leak is a lower bound of what a better one
     might. O(features x n log n) for each finding.
     """
-
-    def priced(finding: Found) -> Found:
-        sample = read()
-        if finding.remedy is None or isinstance(sample, NotAsked) or sample.target is None:
-            return finding
-        sample = sample.learned
-        if sample.rows.size < LEAST_ROWS or not usable(sample.feature_columns()):
-            return finding
-        with in_one_thread():
-            impact = at_stake(sample, finding.remedy)
-        if impact is None:
-            return finding
-        measure, before, mended = impact
-        scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.words}"
-        message = f"{finding.message} At stake: {scores}, of a small model."
-        figures = {"measure": measure, "as_split": before, "mended": mended}
-        return replace(finding, message=message, figures={**finding.figures, "impact": figures})
-
-    return priced
+    if finding.remedy is None or isinstance(sample, NotAsked) or sample.target is None:
+        return finding
+    sample = sample.learned
+    if sample.rows.size < LEAST_ROWS or not usable(sample.feature_columns()):
+        return finding
+    with in_one_thread():
+        impact = at_stake(sample, finding.remedy)
+    if impact is None:
+        return finding
+    measure, before, mended = impact
+    scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.words}"
+    message = f"{finding.message} At stake: {scores}, of a small model."
+    figures = {"measure": measure, "as_split": before, "mended": mended}
+    return replace(finding, message=message, figures={**finding.figures, "impact": figures})
 
 
 def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:

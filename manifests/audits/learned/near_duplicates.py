@@ -42,22 +42,21 @@ def near_duplicates(sample: Sample) -> Outcome:
         return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare")
     pairs, n = nearest_pairs(columns), sample.rows.size
     units = sample.units(np.where(np.isin(np.arange(n), pairs), joined_by(*pairs, n), -1))  # whom a chain joins is one
-    apart = crossings(sample.joined, units)
-    if apart.count < max(LEAST_SHARE * sample.rows.size, 2 * LEAST_PAIRS):
+    apart, places, where = crossings(sample.joined, units)
+    if apart < max(LEAST_SHARE * n, 2 * LEAST_PAIRS):
         return None
     message = (
-        f"{apart.count:,} rows ({apart.count / sample.rows.size:.1%}) nearly repeat a row on the other side of a "
-        f"split: they are much nearer to it than is usual around them, in {apart.where}{sample.looked_at}; drop the "
+        f"{apart:,} rows ({apart / n:.1%}) nearly repeat a row on the other side of a "
+        f"split: they are much nearer to it than is usual around them, in {where}{sample.looked_at}; drop the "
         "repeats, or keep them together as a group."
     )
-    return Found(apart.count, message, {"folds": apart.places}, KeepTogether(units))
+    return Found(apart, message, {"folds": places}, KeepTogether(units))
 
 
 def _is_fine(column: Column) -> bool:
     """Return whether a number has so many values that equal or close ones are no accident of its units."""
-    return column.kind != "category" and column.n_levels >= max(
-        LEAST_VALUES, min(column.values.size // 10, MOST_VALUES)
-    )
+    least = max(LEAST_VALUES, min(column.values.size // 10, MOST_VALUES))
+    return column.kind != "category" and column.n_levels >= least
 
 
 def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
@@ -141,12 +140,8 @@ def _space(columns: list[Column]) -> Array:
 
 
 def _ranked(column: Column) -> list[Array]:
-    """Return the ranks of a number and, where some are missing, that they are.
-
-    Every sixteenth number has its rank, and those between lie where their values do, but for a fifth: ranks alone put
-    each row a whole rank at least from its copy, which among few rows is hardly nearer than chance, and values alone
-    put the numbers below an enormous one on a heap.
-    """
+    """Return the ranks of a number, those between every sixteenth mostly by value, and that some are missing."""
+    # Ranks alone put each row a whole rank at least from its copy, and values alone heap numbers below an enormous one.
     missing, ranks = column.codes < 0, np.full(column.values.size, 0.5)
     codes = column.codes[~missing]
     ends, values = np.cumsum(np.bincount(codes)), np.empty(column.n_levels)

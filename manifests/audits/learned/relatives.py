@@ -9,13 +9,15 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 from evenfold.manifests.audits.features import correlation, crossings
-from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
+from evenfold.manifests.audits.findings import Found, KeepTogether, Outcome
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
 from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance, joined_by
 from scipy.spatial import cKDTree
+from scipy.special import ndtri
+from scipy.stats import f as f_distribution, t
 
 from .models import at_stake, predict_from_all, usable
 from .near_duplicates import MOST_SEARCHED, PROJECTED, count_pairs
@@ -55,7 +57,7 @@ class Candidate:
         return f"{first}split with `group: {self.group}` (--group {self.group})"
 
 
-def relatives(sample: Sample) -> Outcome:
+def relatives(tied: Sample) -> Outcome:
     """Look for rows that agree in several columns, or lie much closer than usual, and whose targets agree beyond that.
 
     Columns that agree together three times as often as each alone would make them are an identity that nobody named:
@@ -65,13 +67,10 @@ def relatives(sample: Sample) -> Outcome:
     whose chance is below .03 / 15). What costs little is a note. At most 4,000 rows are looked at, clusters whole.
     O(columns^2 x n log n).
     """
-    if why_not := why_not_kept(sample):
-        return why_not
-    sample = sample.labelled
-    sets = [together([sample.columns[name] for name in names], "cluster") for names in _sets(sample)]
-    chains = _chains(sample)
+    sets = [together([tied.columns[name] for name in names], "cluster") for names in _sets(tied)]
+    chains = _chains(tied)
     follow = [] if chains is None else [Candidate("follow each other closely in their numbers", chains)]
-    return not_whole(sample, sets + follow)
+    return not_whole(tied, sets + follow)
 
 
 def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
@@ -82,24 +81,17 @@ def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     best, *others = sorted(hits, key=lambda each: (not hits[each][2], -hits[each][0]))
     codes = several(best.codes)
     units, n_rows, n_clusters = sample.units(codes), np.count_nonzero(codes >= 0), np.unique(codes[codes >= 0]).size
-    crossing = crossings(sample.joined, units)
-    if crossing.count < LEAST_CROSSING * n_rows:
+    apart, places, where = crossings(sample.joined, units)
+    if apart < LEAST_CROSSING * n_rows:
         return None
     also = f"; so do those that {listed((each.how for each in others), most=3)}" if others else ""
     message = (
         f"{n_rows:,} rows {best.how}, in {n_clusters:,} clusters, and {sample.target.name!r} agrees there beyond the "
         f"nearest strangers (correlation {hits[best][0]:.2f} of what the features leave){sample.looked_at}{also}; "
-        f"{crossing.count:,} of them are in {crossing.where}. If the model will meet new ones, {best.remedy}."
+        f"{apart:,} of them are in {where}. If the model will meet new ones, {best.remedy}."
     )
-    figures = {"clusters": n_clusters, "folds": crossing.places, "chance": {each.how: hits[each][1] for each in hits}}
-    return Found(crossing.count, message, figures, KeepTogether(units), harmless=not hits[best][2])
-
-
-def why_not_kept(sample: Sample) -> NotAsked | None:
-    """Return why nothing need be kept together, if so."""
-    if sample.why_not is None and "past_before_future" in sample.joined.manifest.splitter.promises:
-        return NotAsked("what is known of an entity from the past may be used in the future")
-    return sample.why_not
+    figures = {"clusters": n_clusters, "folds": places, "chance": {each.how: hits[each][1] for each in hits}}
+    return Found(apart, message, figures, KeepTogether(units), harmless=not hits[best][2])
 
 
 def together(columns: Sequence[Column], group: str, least: float = LEAST_EFFECT) -> Candidate:
@@ -171,8 +163,6 @@ def _chains(sample: Sample) -> Codes | None:
 
 def normal_scores(column: Column) -> Array:
     """Return values by their ranks, as quantiles of the normal distribution; 0 where they are missing."""
-    from scipy.special import ndtri
-
     return np.asarray(np.nan_to_num(ndtri(column.places)))
 
 
@@ -195,8 +185,6 @@ def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, flo
     None unless they agree beyond the nearest rows of other codes, near by all features and by the candidate's own
     numbers. It costs, where these are several, if a small model loses .15 of what it leaves open when they are whole.
     """
-    from scipy.stats import t
-
     codes = several(candidate.codes)
     chosen = _whole(codes, MOST_ROWS)
     small, codes = sample.take(chosen), codes[chosen]
@@ -285,7 +273,7 @@ class Effect:
     within: float = 0.0
 
 
-def unnamed_entities(sample: Sample) -> Outcome:
+def unnamed_entities(tied: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
     Asked are numbers, times and texts, columns and parts of the key, and pairs of columns that say little alone. One
@@ -295,18 +283,15 @@ def unnamed_entities(sample: Sample) -> Outcome:
     influence that other features tell is so no entity, nor are numbers along whose order the targets' means lie
     smoothly. O(columns x n log n).
     """
-    if why_not := why_not_kept(sample):
-        return why_not
-    sample = sample.labelled
-    candidates = [each for each in [*_candidates(sample), *_pairs(sample)] if _is_shared(each.codes)]
-    effects = {each: level_effect(sample.target.outcomes, each.codes) for each in candidates}
+    candidates = [each for each in [*_candidates(tied), *_pairs(tied)] if _is_shared(each.codes)]
+    effects = {each: level_effect(tied.target.outcomes, each.codes) for each in candidates}
     likely = [
         each
         for each, effect in effects.items()
         if effect.chance * len(candidates) < CHANCE and each.least <= effect.share < GIVES_IT_AWAY
     ]
     likely = sorted(likely, key=lambda each: (-effects[each].share, each.codes.max()))[:MOST_ASKED]
-    return not_whole(sample, likely)
+    return not_whole(tied, likely)
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:
@@ -363,8 +348,6 @@ def level_effect(outcomes: Array, codes: Codes) -> Effect:
 
     It is that of the outcome that shows most; its probability is multiplied by the number of outcomes.
     """
-    from scipy.stats import f as f_distribution
-
     present = codes >= 0
     levels = (np.cumsum(np.bincount(codes[present]) > 0) - 1)[codes[present]]
     outcomes, n, k = outcomes[present], levels.size, int(levels.max(initial=-1)) + 1

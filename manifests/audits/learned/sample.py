@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -64,6 +65,11 @@ class Column:
     def n_levels(self) -> int:
         """The number of distinct values."""
         return int(self.codes.max(initial=-1)) + 1
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The text of each distinct value of a category, in the order of ``codes``."""
+        return [self.levels[int(code)] for code in np.unique(self.values[self.codes >= 0])]
 
     @cached_property
     def places(self) -> Array:
@@ -206,8 +212,12 @@ class Sample:
 
 def sampled_columns(joined: Joined, exclude: Collection[str]) -> list[str]:
     """Return every column without a role whose type is known, text and times included."""
-    taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
-    return [field.name for field in schema_of(joined.source) if field.name not in taken and _is_readable(field.type)]
+    taken, names = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}, list[str]()
+    for field in schema_of(joined.source):
+        with suppress(SplitError):  # for a type that is not read
+            infer_type(field.type, field.name)
+            names.append(field.name)
+    return [name for name in names if name not in taken]
 
 
 def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequence[str]) -> Sample | NotAsked:
@@ -225,24 +235,10 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
     table = _taken(joined, names, rows) if names else pa.table({})
     target, groups = joined.columns.target, joined.together()
     groups = np.full(joined.n, -1) if groups is None else groups
-    return Sample(
-        joined,
-        rows,
-        _blocks(joined, groups)[rows],
-        {name: column_of(name, table.column(name)) for name in names},
-        tuple(names if features is None else features),
-        None if target is None else target_of(target, joined.column(target).take(pa.array(rows))),
-        groups[rows],
-        rows.size < usable.size,
-    )
-
-
-def _is_readable(kind: pa.DataType) -> bool:
-    try:
-        infer_type(kind, "")
-    except SplitError:
-        return False
-    return True
+    columns, blocks = {name: column_of(name, table.column(name)) for name in names}, _blocks(joined, groups)[rows]
+    outcome = None if target is None else target_of(target, joined.column(target).take(pa.array(rows)))
+    seen, drawn = tuple(names if features is None else features), rows.size < usable.size
+    return Sample(joined, rows, blocks, columns, seen, outcome, groups[rows], drawn)
 
 
 def _taken(joined: Joined, names: list[str], rows: Codes) -> pa.Table:
@@ -330,12 +326,12 @@ def numbers_in(column: Column) -> Array:
         match = _NUMBER.search(text.replace(",", "").replace("'", ""))
         return float(match[1]) * read.get(match[2].lower(), 1.0) if match else np.nan
 
-    return _by_row(column, [number(column.levels[code]) for code in _present(column)])
+    return _by_row(column, [*map(number, column.texts)])
 
 
 def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
     """Return the rows that hold each of the commonest words of a text of several; at most 100 words."""
-    held = [set(re.findall(r"\w+", column.levels[code].casefold())) for code in _present(column)]
+    held = [set(re.findall(r"\w+", text.casefold())) for text in column.texts]
     if not held or np.mean([len(words) for words in held]) < WORDS:
         return {}
     counts = Counter(word for words in held for word in words)
@@ -361,7 +357,7 @@ def parts_of(column: Column, regular: bool = False) -> list[Part]:
 
     ``regular``: of texts alone of which most have as many parts, or as many characters and no parts.
     """
-    texts = [column.levels[code] for code in _present(column)] if column.kind == "category" else []
+    texts = column.texts if column.kind == "category" else []
     pieces = [*map(re.compile(PIECES).findall, texts)]
     if regular and {*map(len, pieces)} == {1} and len({*map(len, texts)}) == 1:
         pieces = [list(text) for text in texts]
@@ -375,10 +371,6 @@ def parts_of(column: Column, regular: bool = False) -> list[Part]:
         Part(words, taken, part[0], _by_row(column, pd.factorize(np.array(part, dtype=object))[0], -1.0).astype(int))
         for words, taken, part in parts
     ]
-
-
-def _present(column: Column) -> Codes:
-    return np.unique(column.values[~np.isnan(column.values)]).astype(np.int64)
 
 
 def _by_row(column: Column, values: Any, gap: float = np.nan) -> Array:

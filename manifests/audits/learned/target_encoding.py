@@ -12,8 +12,9 @@ from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array
-from scipy.stats import binom, chi2, norm
+from scipy.stats import binom, chi2, f as f_distribution, norm
 
 from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
 from .times import is_clock
@@ -30,11 +31,13 @@ FIRST_OF_A_LEVEL, FIRST_ASKED, SIDE_BY_SIDE = 20, 1_000, 64  # rows that are ask
 MONOTONE = 40  # of few levels all may lie in a row by chance
 ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 ROUNDING = 1e-12  # of a sum of squares
+# Rows' levels, in words, which features may hold rates of them, and how each outcome follows each feature inside them.
+Levels = tuple[Codes, str, NDArray[Any], Array]
 # An order: its name, the rows in it, the entity of each; the rows that have neighbours, and 1 and the targets of these.
 Stretch = tuple[str, Codes, Codes, Codes, Array]
 
 
-def carried_targets(sample: Sample) -> Outcome:
+def carried_targets(targeted: Sample) -> Outcome:
     """Look for features into which targets went: those of other rows, which are on the other side of some split.
 
     Signs that targets made the feature. *Rates*: rows with one value of the feature (or one level of another column)
@@ -44,55 +47,52 @@ def carried_targets(sample: Sample) -> Outcome:
     and its own past leave open in the feature, or two thirds of what those before do. O(features x n log n) for at most
     100,000 rows.
     """
-    target = sample.target
-    if target is None:
-        return NotAsked("no target column is named")
-    sample = sample.labelled.take(np.arange(sample.labelled.rows.size)[:MOST_ROWS])
+    sample, target = targeted.labelled.take(np.arange(targeted.labelled.rows.size)[:MOST_ROWS]), targeted.target
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     if sample.rows.size < LEAST_ROWS or not features:
         return NotAsked("no feature is a number")
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
-    shared = [
-        (c.codes, f"the rows of one {c.name!r}")
-        for c in sample.columns.values()
-        if LEAST_LEVELS <= c.n_levels <= c.values.size / 2
-    ]
-    if sample.groups.max() >= 0:
-        shared.append((sample.groups, f"the rows of one {' or '.join(map(repr, sample.joined.columns.grouped))}"))
-    spread = np.array([np.nanvar(column.values) for column in features])
-    values = [column.values - np.nanmean(column.values) for column in features]
-    blocks = [np.stack(values[i : i + SIDE_BY_SIDE], axis=1) for i in range(0, len(values), SIDE_BY_SIDE)]
-    inside = [_inside(blocks, spread, outcomes, codes) for codes, _ in shared]
-    signs, stretches = {}, [*_stretches(sample, outcomes[:, 0])] if target.numeric else []
-    for i, column in enumerate(features):
-        levels_of = [(*of, may[i], follows[:, i]) for of, (may, follows) in zip(shared, inside, strict=True)]
-        if sign := _sign(column, outcomes, levels_of, stretches, len(features)):
-            signs[column.name] = sign
+    levels = [*_levels(sample, features, outcomes)]
+    stretches = [*_stretches(sample, outcomes[:, 0])] if target.numeric else []
+    pairs = ((c.name, _sign(c, i, outcomes, levels, stretches, len(features))) for i, c in enumerate(features))
+    signs = {name: sign for name, sign in pairs if sign}
     if not signs:
         return None
-    listing = listed(f"{name} ({sign})" for name, sign in signs.items())
-    later = any("later targets" in sign for sign in signs.values())
-    cure = (
-        "before its row alone (shift(1) of it in its entity, or by as much as it reaches ahead)"
-        if later
-        else "the training rows alone"
-    )
+    n, listing = len(signs), listed(f"{name} ({sign})" for name, sign in signs.items())
+    cure = "the training rows alone"
+    if any("later targets" in sign for sign in signs.values()):
+        cure = "rows before its row alone (shift(1) of it in its entity, or by as much as it reaches ahead)"
     message = (
-        f"{amount(len(signs), 'feature')} {verb(len(signs), 'was', 'were')} computed with targets of tested rows: "
-        f"{listing}{sample.looked_at}; compute {verb(len(signs), 'it', 'them')} from {'rows ' * later}{cure}."
+        f"{amount(n, 'feature')} {verb(n, 'was', 'were')} computed with targets of tested rows: {listing}"
+        f"{sample.looked_at}; compute {verb(n, 'it', 'them')} from {cure}."
     )
-    return Found(len(signs), message, {"features": signs}, DropFeatures(tuple(signs)))
+    return Found(n, message, {"features": signs}, DropFeatures(tuple(signs)))
 
 
-def _sign(column: Column, outcomes: Array, levels_of: list[Any], stretches: list[Stretch], tries: int) -> str | None:
-    own = (column.codes, "the rows that share its value", True, np.zeros(len(outcomes.T)))
-    levels_of = [own, *(of for of in levels_of if of[0] is not column.codes)]
+def _levels(sample: Sample, features: list[Column], outcomes: Array) -> Iterator[Levels]:
+    """Yield what rows may share that a feature is a mean over: their value of a column, and their group."""
+    values = [column.values - np.nanmean(column.values) for column in features]
+    blocks = [np.stack(values[i : i + SIDE_BY_SIDE], axis=1) for i in range(0, len(values), SIDE_BY_SIDE)]
+    spread = np.array([np.nanvar(column.values) for column in features])
+    for c in sample.columns.values():
+        if LEAST_LEVELS <= c.n_levels <= c.values.size / 2:
+            yield c.codes, f"the rows of one {c.name!r}", *_inside(blocks, spread, outcomes, c.codes)
+    if sample.groups.max() >= 0:
+        words = f"the rows of one {' or '.join(map(repr, sample.joined.columns.grouped))}"
+        yield sample.groups, words, *_inside(blocks, spread, outcomes, sample.groups)
+
+
+def _sign(
+    column: Column, number: int, outcomes: Array, levels: list[Levels], stretches: list[Stretch], tries: int
+) -> str | None:
+    own = (column.codes, "the rows that share its value", np.ones(tries), np.zeros((len(outcomes.T), tries)))
+    levels = [own, *(each for each in levels if each[0] is not column.codes)]
     for i, outcome in enumerate(outcomes.T):
-        for codes, levels, rates, follows in levels_of:
-            if rates and (ratio := rate_scatter(column.values, outcome, codes)) is not None:
-                return f"the mean target of {levels}, with {ratio:.0%} of the scatter that chance would bring"
-            if column.fractional and follows[i] < -ALL_BUT_ONE:
-                return f"the mean target of the others among {levels}, correlation {follows[i]:.3f} with the own there"
+        for codes, words, rates, follows in levels:
+            if rates[number] and (ratio := rate_scatter(column.values, outcome, codes)) is not None:
+                return f"the mean target of {words}, with {ratio:.0%} of the scatter that chance would bring"
+            if column.fractional and (alike := follows[i, number]) < -ALL_BUT_ONE:
+                return f"the mean target of the others among {words}, correlation {alike:.3f} with the own there"
         if rows := _rows_of_their_own(column, outcome, tries):
             return f"on the target's own scale, and {rows:,} rows lie on their own target"
     return _knows_the_future(column, stretches, tries)
@@ -101,9 +101,8 @@ def _sign(column: Column, outcomes: Array, levels_of: list[Any], stretches: list
 def _inside(blocks: list[Array], spread: Array, outcomes: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
     """Return which features may hold rates of these levels, and how closely each goes with its row's targets in them.
 
-    Asked of 20 rows of a level and 1,000 in all, of the features (columns of ``blocks``, each of mean 0) side by side:
-    rates lie much closer inside a level than between levels, and means without the own row, times the others, on a
-    falling line.
+    Rates lie much closer inside a level than between levels, and means without the own row, times the others, on a
+    falling line. ``blocks`` are the features, each of mean 0, side by side.
     """
     sizes = np.bincount(codes + 1)[1:]
     if sizes[sizes > 1].sum() < LEAST_ROWS:
@@ -170,12 +169,10 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     inner = float(np.square(x - means_x[levels]).mean())
     if inner > NOISE * float(np.var(x)) or np.ptp(means_x[several]) == 0:
         return None
-    if inner > 1e-6 * float(np.var(x)):
-        against = correlation(x - means_x[levels], y - means[levels])
-        if abs(against) * np.sqrt(x.size) > ERRORS:
-            return None
-    free = float((sizes - 1.0).sum())
-    within = float(np.square(y - means[levels]).sum()) / free
+    against = correlation(x - means_x[levels], y - means[levels]) if inner > 1e-6 * float(np.var(x)) else 0.0
+    if abs(against) * np.sqrt(x.size) > ERRORS:
+        return None
+    within = float(np.square(y - means[levels]).sum()) / float((sizes - 1.0).sum())
     # Where every level has one outcome nothing is scattered by chance, and nothing can be concluded.
     if within <= 1e-9 * float(np.var(y)):
         return None
@@ -188,11 +185,10 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
         return None
     for fit, least in ((_bent, 0.0), (_monotone, MONOTONE)):
         scatter = _scatter(mean, fit(v, mean, m), m)
-        if scatter >= min(TOO_WELL * chance, LEFT_OVER * whole):
-            continue
-        freedom = chance if fit is _bent else min(_monotone_scatter(v, mean, m, own), chance)
-        if least < freedom and scatter < TOO_WELL * freedom and float(chi2.cdf(scatter, freedom)) < CHANCE:
-            return scatter / freedom
+        if scatter < min(TOO_WELL * chance, LEFT_OVER * whole):
+            freedom = chance if fit is _bent else min(_monotone_scatter(v, mean, m, own), chance)
+            if least < freedom and scatter < TOO_WELL * freedom and float(chi2.cdf(scatter, freedom)) < CHANCE:
+                return scatter / freedom
     return None
 
 
@@ -207,8 +203,6 @@ def _bent(v: Array, means: Array, m: Array) -> Array:
 
 
 def _monotone(v: Array, means: Array, m: Array) -> Array:
-    from scipy.optimize import isotonic_regression
-
     codes = np.unique(v, return_inverse=True)[1]
     weights, rises = np.bincount(codes, weights=m), bool(correlation(v, means) > 0)
     curve = isotonic_regression(np.bincount(codes, weights=m * means) / weights, weights=weights, increasing=rises)
@@ -255,8 +249,6 @@ def _knows_the_future(column: Column, stretches: list[Stretch], tries: int) -> s
     An honest leading indicator knows less than a third of what is open, on other entities or stretches of time. A mean
     of later targets is in its own past already; without that they may tell two thirds. Of entities of twelve rows.
     """
-    from scipy.stats import f as f_distribution
-
     for name, order, e, rows, around in stretches:
         x = column.values[order]
         x = x - (np.bincount(e, weights=np.nan_to_num(x)) / np.bincount(e))[e]

@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import chi2, norm
 
 from .models import at_stake, design, predict_boosted, predict_from_all, usable
-from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, level_effect, normal_scores, why_not_kept
+from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, level_effect, normal_scores
 from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample, alone, auc
 
 STRETCHES, SORTED = 20, 0.5  # of an order, and the share of the variance between them
@@ -31,7 +31,7 @@ MOST_ALIKE = 0.9  # rank correlation of coordinates
 OPEN = 0.2  # of what a small model leaves open as split, that is lost where parts of the map are kept together
 
 
-def times_left_out(sample: Sample) -> Outcome:
+def times_left_out(targeted: Sample) -> Outcome:
     """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
 
     Looked at are the named time, every date and timestamp, and columns of numbers that number the rows, or batches of
@@ -40,13 +40,10 @@ def times_left_out(sample: Sample) -> Outcome:
     smoothly, and of a time with different times, as a birth date is the same in all rows of its patient. O(n log n) a
     column.
     """
-    target, joined = sample.target, sample.joined
-    if target is None:
-        return NotAsked("no target column is named")
+    sample, target, joined = targeted, targeted.target, targeted.joined
     if joined.manifest.splitter.needs.time:
         return NotAsked(f"{joined.manifest.spec.strategy} splits by time")
-    time = joined.columns.time
-    columns = sample.columns.values()
+    time, columns = joined.columns.time, sample.columns.values()
     clocks = [*([sample.clock(time)] if time else []), *(c for c in columns if is_clock(c) or numbers_batches(c))]
     if not clocks:
         return NotAsked("no column is a time")
@@ -56,7 +53,7 @@ def times_left_out(sample: Sample) -> Outcome:
     if not followed:
         return None
     name = max(followed, key=lambda clock: followed[clock])
-    is_time = any(clock.name == name and clock.kind == "time" for clock in clocks) or name == joined.columns.time
+    is_time = any(clock.name == name and clock.kind == "time" for clock in clocks) or name == time
     alike = f"have targets with a correlation of {followed[name]:.2f}{sample.looked_at}"
     by_time = f"split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})"
     why, cure = ("numbers the rows", f"if new times will come, {by_time}; if new entities, name their column as group")
@@ -137,7 +134,7 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) 
     return max(correlation(a, b) for a, b in pairs), 1.0 / float(np.sqrt(np.count_nonzero(apart)))
 
 
-def places_left_out(sample: Sample) -> Outcome:
+def places_left_out(tied: Sample) -> Outcome:
     """Look for two columns that are a map nobody named: neighbours there share the target beyond any smooth trend.
 
     Of any two of the eight finest numbers, what a polynomial surface of them and lines of the 50 strongest others leave
@@ -145,10 +142,7 @@ def places_left_out(sample: Sample) -> Outcome:
     model of all features leaves, out of fold. A warning costs: the model loses a fifth of what it leaves open where 36
     parts of the map are kept together. At most 4,000 rows are looked at. O(n log n) a pair.
     """
-    if why_not := why_not_kept(sample):
-        return why_not
-    sample = sample.learned
-    sample = sample.take(np.arange(sample.rows.size)[:MOST_ROWS])
+    sample = tied.learned.take(np.arange(tied.learned.rows.size)[:MOST_ROWS])
     numbers = [c for c in sample.feature_columns() if c.kind == "number" and not np.isnan(c.values).any()]
     scores, outcomes = {column: normal_scores(column) for column in numbers}, sample.target.outcomes
     hits = _maps(sample, scores)
@@ -239,7 +233,9 @@ def other_populations(sample: Sample) -> Outcome:
         return NotAsked("fewer than two folds have the rows that a comparison needs")
     compared = folds if len(folds) > 2 else folds[-1:]
     separations = {fold: _separation(sample, codes == fold, columns) for fold in compared}
-    apart = {fold: value for fold, (value, error) in separations.items() if _raises_alarm(value, error)}
+    apart = {
+        fold: value for fold, (value, error) in separations.items() if value >= max(TOLD_APART, 0.5 + SURE * error)
+    }
     if not apart:
         return None
     listing = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
@@ -270,7 +266,7 @@ def other_generation(sample: Sample) -> Outcome:
     fewest = min(np.count_nonzero(new), np.count_nonzero(~new))
     if fewest < LEAST_SIDE:
         return NotAsked(f"the newest generation or those before it have {fewest} rows, too few to compare")
-    value, error = _separation(sample, new, columns)
+    value, error = _separation(sample, new, columns, report=True)
     message = (
         f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older "
         f"ones with an AUC of {value:.3f}{sample.looked_at}"
@@ -286,15 +282,13 @@ def is_random(codes: NDArray[np.int64]) -> bool:
     return bool(np.mean(codes[1:] != codes[:-1]) > 0.5 * (1.0 - np.square(shares).sum()))
 
 
-def _raises_alarm(value: float, error: float) -> bool:
-    return value >= max(TOLD_APART, 0.5 + SURE * error)
-
-
-def _separation(sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Column]) -> tuple[float, float]:
+def _separation(
+    sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Column], report: bool = False
+) -> tuple[float, float]:
     """Return the AUC with which rows are told apart out of sample, and its standard error without a difference.
 
-    It stops where the parts so far leave no doubt that there is no alarm, if the others lay five of their standard
-    errors above.
+    It stops where there is no alarm even if the parts to come lay five standard errors above: those of their mean, or,
+    where the AUC is told whatever it is (``report``), those of each.
     """
     # No more than twice as many rows of one side as of the other.
     stream, sides = Stream(0, AUDITING, 4), [np.flatnonzero(mine), np.flatnonzero(~mine)]
@@ -314,7 +308,8 @@ def _separation(sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Colum
     for i in range(PARTS):
         scores = predict_boosted(X, categorical, inside.astype(np.float64), part == i, rounds=25)
         values.append(auc(scores, inside[part == i]))
-        rest = (1.0 - len(values) / PARTS) * SURE * np.sqrt(PARTS) * error
-        if not _raises_alarm(float(np.mean(values)) + rest, error):
+        rest = 1.0 - len(values) / PARTS
+        doubt = SURE * error * (rest * np.sqrt(PARTS) if report else np.sqrt(rest))
+        if np.mean(values) + doubt < max(TOLD_APART, 0.5 + SURE * error):
             break
     return float(np.mean(values)), error
