@@ -142,7 +142,7 @@ def audit(
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     report = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
-        priced=(lambda found: with_impact(found, subject.sample)) if impact else None,
+        priced=(lambda finding: with_impact(finding, subject.sample)) if impact else None,
     )  # fmt: skip
     beside = [] if features is not None else [name for name in sampled_columns(joined, exclude) if name not in names]
     return report.model_copy(update={"beside": beside})

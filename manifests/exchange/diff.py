@@ -196,8 +196,8 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
         of, to = (f"{side.name} {side.version}" for side in (a, b))
         lines.insert(0, f"{share:.0%} of the rows that {of} tests would be in training in {to}.")
     before, after = a.status[match.both], b.status[match.place[match.both]]
-    if quarantined := int(np.count_nonzero((before != QUARANTINED) & (after == QUARANTINED))):
-        lines.append(f"{amount(quarantined, 'row')} quarantined; their folds are kept.")
+    if n := int(np.count_nonzero((before != QUARANTINED) & (after == QUARANTINED))):
+        lines.append(f"{amount(n, 'row')} quarantined; their folds are kept.")
     return difference(
         compared=True, sentences=lines, moved=moved, added=added, removed=removed, tested_now_trained=share,
         n_moved=n_moved, n_added=n_added, n_removed=n_removed,

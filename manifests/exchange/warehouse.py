@@ -124,8 +124,8 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
     if left_out:
         raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")
-    known = [_known(_name(name, words), kind, words) for name, kind in zip(columns, kinds, strict=True)]
-    parts = [_cast(column, "text", words) for column in known]
+    values = [_known(_name(name, words), kind, words) for name, kind in zip(columns, kinds, strict=True)]
+    parts = [_cast(value, "text", words) for value in values]
     parts = [_text(f"{splitter.salt}|", words), *[each for part in parts for each in (_text("|", words), part)][1:]]
     bits = words.bits.format(f"CONCAT({', '.join(parts)})")
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
@@ -133,8 +133,8 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
 
 def _known(column: str, kind: str, words: Words) -> str:
     """Return a column as the manifest knows it, whatever type it has in the table."""
-    known = _cast(column, kind, words) if kind in ("int", "text") else column
-    return words.normal.format(known) if kind == "text" else known
+    value = _cast(column, kind, words) if kind in ("int", "text") else column
+    return words.normal.format(value) if kind == "text" else value
 
 
 def _cast(column: str, kind: str, words: Words) -> str:
