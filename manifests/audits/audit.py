@@ -18,9 +18,8 @@ from .features import Features, feature_names, read_features
 from .findings import GATES, Audit, CouldNotRun, NotAsked, Outcome, gates_with, judged, reasons_of
 from .learned import leaky_features, marks, near_duplicates, relatives, target_encoding, times
 from .learned.models import in_one_thread, with_impact
-from .learned.sample import Sample, read_sample, sampled_columns
+from .learned.sample import LEAST_ROWS, Sample, read_sample, sampled_columns
 from .pipelines import QUESTIONS, Leak, leaks_of, outcome_of
-from .rows import sharing
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,11 @@ class Subject:
     @cached_property
     def folds(self) -> JoinedLabels | NotAsked:
         """The folds and parts that rows are shared out among."""
-        return sharing(self.joined)
+        if not isinstance(self.joined, JoinedLabels):
+            return NotAsked("draws and pairs share nothing out")
+        if not self.joined.manifest.splitter.shares_out:
+            return NotAsked(f"the folds of {self.joined.manifest.spec.strategy} are as large as what they leave out")
+        return self.joined
 
     @cached_property
     def features(self) -> Features | NotAsked:
@@ -64,16 +67,24 @@ class Subject:
         return self.sample if fits else NotAsked("no target column is named")
 
     @cached_property
+    def labelled(self) -> Sample | NotAsked:
+        """Those of them that have a target, where they are enough to learn of it."""
+        if isinstance(self.targeted, NotAsked):
+            return self.targeted
+        labelled, n = self.targeted.labelled, self.targeted.labelled.rows.size
+        return labelled if n >= LEAST_ROWS else NotAsked(f"{n} rows have a target; {LEAST_ROWS} would do")
+
+    @cached_property
     def learned(self) -> Sample | NotAsked:
-        """Those of them that have a target, for what small models learn of it."""
-        return self.sample if isinstance(self.sample, NotAsked) else self.sample.why_not or self.sample.learned
+        """At most 8,000 of those, for what small models learn."""
+        return self.labelled if isinstance(self.labelled, NotAsked) else self.labelled.learned
 
     @cached_property
     def tied(self) -> Sample | NotAsked:
-        """Those of them that have a target, where what belongs together must be on one side of a split."""
-        in_time = "past_before_future" in self.joined.manifest.splitter.promises
-        why = NotAsked("what is known of an entity from the past may be used in the future") if in_time else None
-        return self.sample if isinstance(self.sample, NotAsked) else self.sample.why_not or why or self.sample.labelled
+        """Those that have a target, where what belongs together must be on one side of a split."""
+        if isinstance(self.labelled, NotAsked) or "past_before_future" not in self.joined.manifest.splitter.promises:
+            return self.labelled
+        return NotAsked("what is known of an entity from the past may be used in the future")
 
     @cached_property
     def leaks(self) -> list[Leak] | CouldNotRun:
@@ -87,7 +98,7 @@ class Subject:
             return seen if isinstance(seen, NotAsked) else check(seen)
 
 
-LEARNING = ("sample", "targeted", "learned", "tied")
+LEARNING = ("sample", "targeted", "labelled", "learned", "tied")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
 _MODULES = rows, leaks, features, marks, leaky_features, target_encoding, times, near_duplicates, relatives
 # A gate is called as the function that checks it.

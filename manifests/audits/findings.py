@@ -262,9 +262,6 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
     return {CHECKS_BY_CODE.get(name, name): reason for name, reason in ignore.items()}
 
 
-SEVERITIES = ("error", "warning", "note")
-
-
 def judged(
     limits: Mapping[str, Gate | None],
     checks: Mapping[str, Callable[[], Outcome]],
@@ -301,7 +298,7 @@ def judged(
     return Audit(
         name=manifest.name, version=manifest.version, split_id=manifest.split_id, n_rows=n_rows, features=features,
         failed=[finding.check for finding in findings if finding.gate == "failed"],
-        findings=sorted(findings, key=lambda each: SEVERITIES.index(each.severity)),
+        findings=sorted(findings, key=lambda each: ("error", "warning", "note").index(each.severity)),
         passed=passed, not_asked=not_asked, off=[name for name in limits if name not in gates], ignored=ignored,
     )  # fmt: skip
 

@@ -317,15 +317,6 @@ def attribute_deviation(joined: Joined) -> Outcome:
     return Found(worst, message, {name: figure for figure, name, _, _ in deviations})
 
 
-def sharing(joined: Joined) -> JoinedLabels | NotAsked:
-    """Return the folds and parts that rows are shared out among, or why there are none."""
-    if not isinstance(joined, JoinedLabels):
-        return NotAsked("draws and pairs share nothing out")
-    if not joined.manifest.splitter.shares_out:
-        return NotAsked(f"the folds of {joined.manifest.spec.strategy} are as large as what they leave out")
-    return joined
-
-
 def _class_columns(joined: Joined) -> list[str]:
     """Return the target and the strata that hold classes."""
     names = dict.fromkeys([joined.columns.target, *joined.columns.stratify])

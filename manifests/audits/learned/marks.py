@@ -132,15 +132,15 @@ def _elsewhere(mark: Mark, rest: Any, outcomes: Array) -> float:
 def _identifier_parts(sample: Sample) -> dict[str, str]:
     keys = sample.key_columns()
     texts = [c for c in sample.feature_columns() if c.kind == "category" and c.n_levels >= NAMES_ROWS * c.values.size]
-    parts = [(column, part) for column in [*keys, *texts] for part in parts_of(column, regular=True)]
+    parts = [(column, *part) for column in [*keys, *texts] for part in parts_of(column, regular=True)]
     signs: dict[str, str] = {}
-    for column, part in parts:
+    for column, words, _, _, codes in parts:
         # Parts of a key with more levels may be an entity, which is another check's question.
-        if not 1 <= part.codes.max() < (LEAST_LEVELS - 1 if column in keys else part.codes.size / 20 - 1):
+        if not 1 <= codes.max() < (LEAST_LEVELS - 1 if column in keys else codes.size / 20 - 1):
             continue
-        effect, name = level_effect(sample.target.outcomes, part.codes), column.name
+        effect, name = level_effect(sample.target.outcomes, codes), column.name
         if effect.chance * len(parts) < BY_CHANCE and effect.within > LEAST_EFFECT:
-            sentence = f"{part.words} of {name!r} tells {effect.within:.0%} of the variance of {sample.target.name!r}"
+            sentence = f"{words} of {name!r} tells {effect.within:.0%} of the variance of {sample.target.name!r}"
             signs.setdefault(name, sentence)
     return signs
 

@@ -305,12 +305,12 @@ def _candidates(sample: Sample) -> Iterator[Candidate]:
             continue
         if len(keys) > 1:
             yield Candidate(f"agree in the key's column {key.name!r}", key.codes, key.name)
-        for part in parts_of(key):
+        for words, taken, first, codes in parts_of(key):
             quoted = spec.key_encoding is None and not is_deployed()
-            example = f" (as in {part.example!r} of {key.levels[0]!r})" if quoted else ""
-            made_of = f"table[{key.name!r}].str.findall(r'{PIECES}').str{part.taken}"
-            group = f"{key.name}_{part.words.replace(' ', '_').removeprefix('the_')}"
-            yield Candidate(f"agree in {part.words} of the key {key.name!r}{example}", part.codes, group, made_of)
+            example = f" (as in {first!r} of {key.levels[0]!r})" if quoted else ""
+            made_of = f"table[{key.name!r}].str.findall(r'{PIECES}').str{taken}"
+            group = f"{key.name}_{words.replace(' ', '_').removeprefix('the_')}"
+            yield Candidate(f"agree in {words} of the key {key.name!r}{example}", codes, group, made_of)
 
 
 def _pairs(sample: Sample) -> Iterator[Candidate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -168,14 +168,6 @@ class Sample:
         chosen = np.sort(Stream(0, AUDITING, 1).permutation(n)[:MOST_LEARNED])
         return replace(self.labelled.take(chosen), drawn=self.drawn or chosen.size < n)
 
-    @property
-    def why_not(self) -> NotAsked | None:
-        """Why nothing can be said of a target here: none is named, or too few rows have one."""
-        if self.target is None:
-            return NotAsked("no target column is named")
-        n = int(np.count_nonzero(self.target.present))
-        return NotAsked(f"{n} rows have a target; {LEAST_ROWS} would do") if n < LEAST_ROWS else None
-
     def take(self, positions: NDArray[Any]) -> Sample:
         """Return a part of the sample."""
         if positions.size == self.rows.size:
@@ -257,10 +249,8 @@ def column_of(name: str, column: pa.ChunkedArray) -> Column:
         encoded = column.combine_chunks().dictionary_encode()
         codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return Column(name, "category", np.asarray(codes, dtype=np.float64), tuple(encoded.dictionary.to_pylist()))
-    if pa.types.is_date32(column.type):
-        return Column(name, "time", _floats(column.cast(pa.int32())))
-    if pa.types.is_timestamp(column.type):
-        return Column(name, "time", _floats(column.cast(pa.int64())))
+    if pa.types.is_temporal(column.type):
+        return Column(name, "time", _floats(column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())))
     values = _floats(column)
     beyond = pa.types.is_integer(column.type) and np.abs(values).max(initial=0, where=~np.isnan(values)) >= EXACT
     whole = to_numpy(column.fill_null(0)) if beyond else None
@@ -342,35 +332,25 @@ def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
     }
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A part of each text: its place in words, what takes it in pandas, the first text's, and each row's code."""
+def parts_of(column: Column, regular: bool = False) -> Iterator[tuple[str, str, str | None, Codes]]:
+    """Yield what separators set off in texts, and digits from letters, alone and as beginnings.
 
-    words: str
-    taken: str
-    example: str | None
-    codes: Codes
-
-
-def parts_of(column: Column, regular: bool = False) -> list[Part]:
-    """Return what separators set off in texts, and digits from letters, alone and as beginnings.
-
-    ``regular``: of texts alone of which most have as many parts, or as many characters and no parts.
+    Of each its place in words, what takes it in pandas, the first text's, and each row's code. ``regular``: of texts
+    alone of which most have as many parts, or as many characters and no parts.
     """
     texts = column.texts if column.kind == "category" else []
     pieces = [*map(re.compile(PIECES).findall, texts)]
     if regular and {*map(len, pieces)} == {1} and len({*map(len, texts)}) == 1:
         pieces = [list(text) for text in texts]
     if not texts or (regular and Counter(map(len, pieces)).most_common(1)[0][1] < 0.9 * len(texts)):
-        return []
+        return
     most = min(max(map(len, pieces)), MOST_PARTS)
     slices = [(f"part {i + 1}", f"[{i}]", slice(i, i + 1)) for i in range(most)]
     slices += [(f"the first {i} parts", f"[:{i}].str.join('')", slice(i)) for i in range(2, most)]
-    parts = ((words, taken, ["".join(piece[at]) or None for piece in pieces]) for words, taken, at in slices)
-    return [
-        Part(words, taken, part[0], _by_row(column, pd.factorize(np.array(part, dtype=object))[0], -1.0).astype(int))
-        for words, taken, part in parts
-    ]
+    for words, taken, at in slices:
+        part = ["".join(piece[at]) or None for piece in pieces]
+        codes = _by_row(column, pd.factorize(np.array(part, dtype=object))[0], -1.0)
+        yield words, taken, part[0], codes.astype(np.int64)
 
 
 def _by_row(column: Column, values: Any, gap: float = np.nan) -> Array:

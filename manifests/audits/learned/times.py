@@ -66,7 +66,7 @@ def times_left_out(targeted: Sample) -> Outcome:
     return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
 
 
-def ordered_keys(sample: Sample) -> Outcome:
+def ordered_keys(labelled: Sample) -> Outcome:
     """Look whether the order of the key, or of the file where none is named, foretells the target.
 
     Rows that were sorted by class and then numbered: of twenty stretches of that order the targets differ by half of
@@ -74,11 +74,10 @@ def ordered_keys(sample: Sample) -> Outcome:
     a note. It is a warning, from a tenth of the variance, where the folds are stretches of it, where a model sees the
     key, and where a feature numbers the rows so: whole numbers without a repeat, though chance would bring some.
     """
-    joined, keys = sample.joined, sample.joined.manifest.spec.columns.key
-    if sample.why_not or joined.columns.time or len(keys) > 1:
-        return sample.why_not or NotAsked("the rows have an order of time, or a key of several columns")
-    sample = sample.labelled
-    sample = sample.take(np.sort(np.unique(alone(sample.groups), return_index=True)[1]))
+    joined, keys = labelled.joined, labelled.joined.manifest.spec.columns.key
+    if joined.columns.time or len(keys) > 1:
+        return NotAsked("the rows have an order of time, or a key of several columns")
+    sample = labelled.take(np.sort(np.unique(alone(labelled.groups), return_index=True)[1]))
     n, order = sample.rows.size, np.arange(sample.rows.size)
     effect = level_effect(sample.target.outcomes, order * STRETCHES // n)
     numbers = [c for c in sample.feature_columns() if c.kind == "number" and not c.fractional and c.n_levels == n]
