@@ -17,7 +17,7 @@ from .folds import (
     baseline_of_draws as baseline_of_draws,
     baseline_predictions as baseline_predictions,
 )
-from .intervals.evidence import Declined as Declined, Evidence as Evidence
+from .intervals.evidence import Evidence as Evidence
 from .intervals.methods import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .intervals.registry import (
     INTERVALS as INTERVALS,
@@ -67,6 +67,7 @@ from .promotion import Decision as Decision, to_spend as to_spend
 from .results import (
     Baseline as Baseline,
     Confusion as Confusion,
+    Declined as Declined,
     Estimate as Estimate,
     FoldScore as FoldScore,
     Interval as Interval,

@@ -11,20 +11,19 @@ import pandas as pd
 from evenfold.estimates.draws import Drawn, DrawScores
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.folds import sample_sd, spread_note, with_baseline
-from evenfold.estimates.intervals.evidence import Declined, Made
 from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, standard_error, within_range
 from evenfold.estimates.intervals.registry import RECIPE
 from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric
 from evenfold.estimates.metrics.registry import metric_of, no_information_rate
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.results import Estimate, FoldScore, Interval
+from evenfold.estimates.results import Declined, Estimate, FoldScore, Interval
 
 
 @dataclass(frozen=True)
 class Multiplicities:
     """The counts of each unit (a row, or a group) in each draw, and the share of the mass that the draw leaves out.
 
-    Made once for all metrics: O(draws x rows) time, O(draws x units) memory.
+    Interval | Declined once for all metrics: O(draws x rows) time, O(draws x units) memory.
     """
 
     times: Floats
@@ -86,7 +85,7 @@ OF_A_MEAN = (
 
 def interval_of_draws(
     metric: Metric, value: float, err1: float, spread: tuple[float, float], level: float, *, grouped: bool = False
-) -> Made:
+) -> Interval | Declined:
     """Return the interval of an estimate of a bootstrap, from the ``spread`` of the leave-one-out error ``err1``.
 
     The standard error of .632 and .632+ is the same share of the error as that of err1 (Efron and Tibshirani 1997).
@@ -159,17 +158,10 @@ def bootstrap_estimate(err: float, err1: float, oob: float, gamma: float) -> Boo
 
 
 def bootstrap_aggregate(
-    draws: DrawScores,
-    apparent: FoldScore,
-    predictions: pd.DataFrame,
-    problem: Problem,
-    *,
-    drawn: Multiplicities | None = None,
-    interval: str = "auto",
-    level: float = 0.95,
-    baseline: tuple[str, pd.DataFrame] | None = None,
-    seed: int = 0,
-) -> list[Estimate]:
+    draws: DrawScores, apparent: FoldScore, predictions: pd.DataFrame, problem: Problem, *,
+    drawn: Multiplicities | None = None, interval: str = "auto", level: float = 0.95,
+    baseline: tuple[str, pd.DataFrame] | None = None, seed: int = 0,
+) -> list[Estimate]:  # fmt: skip
     """Return the bootstrap's estimates per metric: out-of-bag, .632 and .632+, the last the one to report.
 
     ``apparent`` and ``predictions``: of one extra fit on all rows, ``fit_and_score`` with all rows on both sides.
@@ -179,8 +171,8 @@ def bootstrap_aggregate(
     rows by heart. Raises EvaluationError where more than half of the draws have no score.
     """
     estimates: list[Estimate] = []
-    for metric in apparent.test:
-        of_metric = _of_metric(metric, draws, apparent, predictions, problem, seed)
+    for name in apparent.test:
+        of_metric = _of_metric(name, draws, apparent, predictions, problem, seed)
         if drawn is not None and interval != "none":
             of_metric = _with_intervals(of_metric, draws, predictions, problem, drawn, interval, level)
         estimates += of_metric
@@ -192,9 +184,8 @@ def _of_metric(
 ) -> list[Estimate]:
     defined = draws.defined(metric)
     estimate, about = _ingredients(metric, draws, apparent, predictions, problem, seed)
-    spread = spread_note(defined.size, "draws")
-    lacking = [f"{fact}." for fact in draws.lacking(metric)]
-    notes = (spread, *lacking, *draws.warned, *about)
+    notes = [spread_note(defined.size, "draws"), *(f"{fact}." for fact in draws.lacking(metric))]
+    of_632 = (*notes, *about, *filter(None, [estimate.note]))
     # err1, of which .632 is made, and not the mean over draws: what is printed adds up.
     values = {"out-of-bag": estimate.err1, ".632": estimate.e632, ".632+": estimate.e632plus}
     names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
@@ -203,7 +194,7 @@ def _of_metric(
         Estimate(
             metric, method, value, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size),
             apparent=estimate.err, gap=estimate.err - value, ingredients=numbers,
-            notes=(spread, *lacking, *about, *filter(None, [estimate.note])) if method == ".632" else notes,
+            notes=of_632 if method == ".632" else (*notes, *draws.warned, *about),
         )
         for method, value in values.items()
         if not isnan(value)
@@ -218,24 +209,17 @@ def _with_intervals(
     metric = metric_of(estimates[0].metric)
     if interval != "auto" or metric.loss is None or metric.name not in draws.totals:
         why = OF_A_MEAN.format(metric.title) if interval == "auto" else f"{interval} {OF_ROWS}; choose auto."
-        return [_with_interval(estimate, Declined(why)) for estimate in estimates]
-    rows, totals = predictions["row"].to_numpy(), draws.totals[metric.name]
-    seen = totals.counts[rows] > 0
-    per_row = np.divide(totals.sums[rows], totals.counts[rows], out=np.zeros(rows.size), where=seen)
-    mass = np.where(seen, problem.mass(rows), 0.0)
+        return [estimate.bounded(Declined(why)) for estimate in estimates]
+    rows = predictions["row"].to_numpy()
+    lost = draws.totals[metric.name].means[rows]
+    per_row, mass = np.nan_to_num(lost), np.where(np.isnan(lost), 0.0, problem.mass(rows))
     scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
     err1, grouped = float(np.average(per_row, weights=mass)), problem.groups is not None
     spread = spread_of_draws(per_row, mass, problem.units(rows), drawn, metric.loss.best - scores)
     return [
-        _with_interval(estimate, interval_of_draws(metric, estimate.value, err1, spread, level, grouped=grouped))
+        estimate.bounded(interval_of_draws(metric, estimate.value, err1, spread, level, grouped=grouped))
         for estimate in estimates
     ]
-
-
-def _with_interval(estimate: Estimate, interval: Made) -> Estimate:
-    if isinstance(interval, Declined):
-        return replace(estimate, notes=(*estimate.notes, interval.note))
-    return replace(estimate, interval=interval)
 
 
 def _ingredients(
@@ -251,13 +235,11 @@ def _ingredients(
         error = best - float(np.mean(out))
         note = "The metric is not a mean over rows: the out-of-bag mean over resamples stands for err1."
         return bootstrap_estimate(best - on_all, error, error, best - gamma).scores(best), [note]
-    totals = draws.totals[metric]
-    seen = totals.counts[rows] > 0
-    per_row = totals.sums[rows][seen] / totals.counts[rows][seen]
-    weights = answered.weights
+    lost, weights = draws.totals[metric].means[rows], answered.weights
+    seen = np.isfinite(lost)
     estimate = bootstrap_estimate(
         err=answered.mean(loss.of(answered)),
-        err1=float(np.average(per_row, weights=None if weights is None else weights[seen])),
+        err1=float(np.average(lost[seen], weights=None if weights is None else weights[seen])),
         oob=float(np.mean(loss.best - out)),
         gamma=loss.score(gamma),
     )
@@ -267,14 +249,9 @@ def _ingredients(
 
 
 def resampled_aggregate(
-    draws: DrawScores,
-    apparent: FoldScore,
-    *,
-    stratified: bool = False,
-    interval: str = "auto",
-    level: float = 0.95,
+    draws: DrawScores, apparent: FoldScore, *, stratified: bool = False, interval: str = "auto", level: float = 0.95,
     baseline: tuple[str, pd.DataFrame] | None = None,
-) -> list[Estimate]:
+) -> list[Estimate]:  # fmt: skip
     """Return one Estimate per metric from random (train, test) draws that are no bootstrap.
 
     ``apparent``: the score of one extra fit on all rows. ``interval``: the corrected resampled t of Nadeau and Bengio
@@ -284,22 +261,21 @@ def resampled_aggregate(
     n_train, n_test = (float(draws.table[name].mean()) for name in ("n_train", "n_test"))
     estimates = []
     for metric, on_all in apparent.apparent.items():
-        defined = draws.defined(metric)
-        mean, notes = float(defined.mean()), [spread_note(defined.size, "draws"), *draws.warned]
-        notes += [f"{fact}." for fact in draws.lacking(metric)]
-        test = None
+        defined, reading = draws.defined(metric), metric_of(metric)
+        mean, lacking = float(defined.mean()), (f"{fact}." for fact in draws.lacking(metric))
+        outcome: Interval | Declined = Declined("")
         if interval not in ("auto", "corrected_t", "none"):
-            notes.append(Declined(f"{interval} {OF_ROWS}; choose corrected_t.").note)
-        elif interval != "none" and defined.size > 1 and defined.min() == defined.max():
-            notes.append(Declined(ALIKE).note)
+            outcome = Declined(f"{interval} {OF_ROWS}; choose corrected_t.")
         elif interval != "none" and defined.size > 1:
-            test = corrected_resampled_t(defined, n_train, n_test, level=level, stratified=stratified)
-        reading = metric_of(metric)
+            outcome = Declined(ALIKE)
+            if defined.min() < defined.max():
+                test = corrected_resampled_t(defined, n_train, n_test, level=level, stratified=stratified)
+                outcome = test.interval.within(reading.low, reading.high)
         estimate = Estimate(
             metric, "random splits", mean, sd=sample_sd(defined.tolist()), se=None, n_splits=defined.size,
-            apparent=on_all, gap=on_all - mean, notes=tuple(notes),
-            interval=test.interval.within(reading.low, reading.high) if test else None,
-        )  # fmt: skip
-        sizes = {"n_train": n_train, "n_test": n_test, "level": level} if test else {}
+            apparent=on_all, gap=on_all - mean,
+            notes=(spread_note(defined.size, "draws"), *draws.warned, *lacking),
+        ).bounded(outcome)  # fmt: skip
+        sizes = {"n_train": n_train, "n_test": n_test, "level": level} if estimate.interval else {}
         estimates.append(with_baseline(estimate, draws.table, baseline, **sizes))
     return estimates

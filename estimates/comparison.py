@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.evidence import Declined, few, overfitting, per_row
+from evenfold.estimates.intervals.evidence import few, overfitting, per_row
 from evenfold.estimates.intervals.methods import (
     CorrectedT,
     Spread,
@@ -27,7 +27,7 @@ from scipy import stats
 
 from .errors import ModelError
 from .pairing import SharedRows, exact_test, same_answers, score_of
-from .results import Interval, require_level, rounded
+from .results import Declined, Interval, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
 

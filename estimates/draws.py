@@ -15,7 +15,6 @@ from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import hearing
 from evenfold.splitters import Splitter
-from numpy.typing import NDArray
 
 from .errors import EvaluationError, ModelError
 from .results import warned
@@ -153,10 +152,15 @@ def scores_of_draw(metrics: Sequence[str], answered: Answered) -> tuple[dict[str
 class RowTotals:
     """Sums of losses and counts per row, which many resamples add to."""
 
-    sums: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    sums: Floats
+    counts: IntArray
 
-    def add(self, rows: NDArray[np.int64], losses: NDArray[np.float64]) -> None:
+    @property
+    def means(self) -> Floats:
+        """The mean loss of each row, NaN of one without any."""
+        return np.divide(self.sums, self.counts, out=np.full(self.sums.size, np.nan), where=self.counts > 0)
+
+    def add(self, rows: IntArray, losses: Floats) -> None:
         """Add the losses of ``rows``; a row may occur more than once."""
         self.sums += np.bincount(rows, weights=losses, minlength=self.sums.size)
         self.counts += np.bincount(rows, minlength=self.sums.size)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.evidence import Declined, Evidence
+from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.intervals.registry import interval_for
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .draws import Drawn, scores_of_draw
 from .errors import EvaluationError
 from .intervals.methods import LEAST_STRETCHES, around, cancels, corrected_resampled_t, scatter, standard_error
-from .results import Baseline, Estimate, FoldScore, rounded
+from .results import Baseline, Declined, Estimate, FoldScore, rounded
 
 MEAN, LAST, MOST_FREQUENT, SHARES = "the mean", "the last value", "the most frequent class", "the class shares"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
@@ -244,19 +244,11 @@ FEW_ROWS = 20
 
 
 def aggregate(
-    scores: Sequence[FoldScore],
-    predictions: Sequence[pd.DataFrame] | pd.DataFrame,
-    problem: Problem,
-    *,
-    interval: str = "auto",
-    level: float = 0.95,
-    stratified: bool = False,
-    ordered: bool = False,
-    refits: Sequence[pd.DataFrame] = (),
-    baselines: Mapping[str, pd.DataFrame] | None = None,
-    seed: int = 0,
+    scores: Sequence[FoldScore], predictions: Sequence[pd.DataFrame] | pd.DataFrame, problem: Problem, *,
+    interval: str = "auto", level: float = 0.95, stratified: bool = False, ordered: bool = False,
+    refits: Sequence[pd.DataFrame] = (), baselines: Mapping[str, pd.DataFrame] | None = None, seed: int = 0,
     parts: Sequence[str] = (),
-) -> list[Estimate]:
+) -> list[Estimate]:  # fmt: skip
     """Return one Estimate per metric from the folds of a cross-validation, repeated or not.
 
     ``predictions``: the frames of ``fit_and_score`` in any order, or one frame of them all. The value is the score
@@ -305,22 +297,20 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
             f"{metric.title} is undefined in every fold and for all predictions together; use another metric, such as "
             "neg_mean_absolute_error or accuracy."
         )
-    interval = Declined("") if pooled is None else interval_for(evidence, method, level)
     of_spread = f"{spread_note(len(test), 'folds')} {_REPEATED if repeated else _DEPENDENT.format(n=len(test))}"
     notes = [
         (_ONE if len(test) == 1 else of_spread) if test else None,
         _NO_POOLED.format(metric=metric.name) if pooled is None else None,
         _ACROSS if metric.ranks and pooled is not None and len(scores) > 1 else None,
         _lacking(evidence, mean),
-        interval.note if isinstance(interval, Declined) and interval.reason else None,
     ]
-    return Estimate(
+    estimate = Estimate(
         metric.name, _called(scores, parts), value, sd=spread, n_splits=len(scores), pooled=pooled, fold_mean=mean,
         se=None if spread is None or repeated else spread / sqrt(len(test)), apparent=evidence.apparent,
         gap=None if evidence.apparent is None else evidence.apparent - value,
-        interval=None if isinstance(interval, Declined) else interval.holding(value),
         notes=tuple(note for note in notes if note is not None),
     )  # fmt: skip
+    return estimate.bounded(Declined("") if pooled is None else interval_for(evidence, method, level))
 
 
 def _lacking(evidence: Evidence, mean: float | None) -> str | None:

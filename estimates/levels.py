@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from .draws import DrawScores
-from .intervals.evidence import Declined, Evidence
+from .intervals.evidence import Evidence
 from .intervals.methods import SAME_SCORE, cancels, moves, standard_error, within_range
 from .intervals.registry import RECIPE, interval_for
 from .metrics.registry import metric_of
 from .models.problem import IntArray, Problem
-from .results import FoldScore, Interval
+from .results import Declined, FoldScore, Interval
 
 Levels = tuple[IntArray, list[str]]  # a code for each row of the problem, and what the codes are called
 LEAST_ROWS = 2
@@ -61,14 +61,9 @@ def widest_gap(levels: Sequence[LevelScore], metric: str) -> tuple[float, LevelS
 
 
 def level_scores(
-    predictions: pd.DataFrame,
-    scores: Sequence[FoldScore],
-    problem: Problem,
-    attributes: Mapping[str, Levels],
-    *,
-    level: float = 0.95,
-    ordered: bool = False,
-) -> list[LevelScore]:
+    predictions: pd.DataFrame, scores: Sequence[FoldScore], problem: Problem, attributes: Mapping[str, Levels], *,
+    level: float = 0.95, ordered: bool = False,
+) -> list[LevelScore]:  # fmt: skip
     """Return the score of each metric on the tested rows of each level of each attribute, in that order.
 
     ``predictions``: of all tested rows (row, repeat, fold, y, prediction, ...). The interval is that of an
@@ -127,27 +122,25 @@ def _score_of_draws(
     attribute: str, level_name: str, name: str, rows: IntArray, draws: DrawScores, problem: Problem, level: float
 ) -> LevelScore:
     metric, totals = metric_of(name), draws.totals.get(name)
+    scored = partial(LevelScore, attribute, level_name, name)
     if metric.loss is None or totals is None:
         why = f"{metric.title} is not a mean over rows, and draws keep sums of losses alone; choose folds."
-        return LevelScore(attribute, level_name, name, rows.size, None, reason=why)
+        return scored(rows.size, None, reason=why)
     rows = rows[totals.counts[rows] > 0]
-    if not rows.size:
-        return LevelScore(attribute, level_name, name, 0, None, reason="no draw tested a row of it.")
-    losses = totals.sums[rows] / totals.counts[rows]
-    mass, units = problem.mass(rows), problem.units(rows)
+    losses, mass, units = totals.means[rows], problem.mass(rows), problem.units(rows)
     if not mass.any():
-        return LevelScore(attribute, level_name, name, rows.size, None, reason=WEIGHTLESS)
+        return scored(rows.size, None, reason=WEIGHTLESS if rows.size else "no draw tested a row of it.")
     mean = float(np.average(losses, weights=mass))
     value = metric.loss.score(mean)
     n_units = rows.size if units is None else int(units.max()) + 1
     influence = (losses - mean) * mass * (rows.size / mass.sum())
     if n_units < LEAST_ROWS or not moves(influence, mean):
         why = "its rows are of one group." if n_units < LEAST_ROWS else "every row has the same loss."
-        return LevelScore(attribute, level_name, name, rows.size, value, reason=f"there is no interval: {why}")
+        return scored(rows.size, value, reason=f"there is no interval: {why}")
     if cancels(influence, units, mean):
-        return LevelScore(attribute, level_name, name, rows.size, value, reason=SAME_SCORE)
+        return scored(rows.size, value, reason=SAME_SCORE)
     se, df = standard_error(influence, units, tails=not metric.loss.share)
     training = 1.0 + rows.size / float(draws.table["n_train"].mean())
     low, high = within_range(metric, value, se * sqrt(training), df, level)
     interval = Interval(low, high, level, "means of rows over draws, corrected for training", of=RECIPE)
-    return LevelScore(attribute, level_name, name, rows.size, value, interval.holding(value))
+    return scored(rows.size, value, interval.holding(value))

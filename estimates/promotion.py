@@ -207,15 +207,9 @@ class Difference:
 
 
 def decide(
-    metric: str,
-    compared: Difference,
-    newer: bool,
-    *,
-    error: float = YEARLY / 2,
-    margin: float = 0.0,
-    pair: str = "",
+    metric: str, compared: Difference, newer: bool, *, error: float = YEARLY / 2, margin: float = 0.0, pair: str = "",
     earlier: Sequence[EarlierLook] = (),
-) -> Decision:
+) -> Decision:  # fmt: skip
     """Return the decision by RULE; ``error``: see ``to_spend``; ``margin``: how much worse a candidate may be.
 
     A margin of 0 promotes only a candidate that is shown to be better, any other also one shown to be no worse than
@@ -251,13 +245,9 @@ OTHER_WEIGHTS = (
 
 
 def compare_draws(
-    champion: pd.DataFrame,
-    candidate: pd.DataFrame,
-    metric: str,
-    *,
-    n_rows: int | None = None,
+    champion: pd.DataFrame, candidate: pd.DataFrame, metric: str, *, n_rows: int | None = None,
     weights: tuple[str | None, str | None] = (None, None),
-) -> Difference:
+) -> Difference:  # fmt: skip
     """Return how much better the candidate is than the champion, from tables of their scores on the same draws.
 
     ``n_rows``: for draws with replacement, the rows drawn from, of which models have seen n_rows - n_test.

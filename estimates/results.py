@@ -68,6 +68,18 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Declined:
+    """The reason why there is no interval, and what would give one; empty where none is asked for."""
+
+    reason: str
+
+    @property
+    def note(self) -> str:
+        """The reason in a sentence."""
+        return f"There is no interval: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Baseline:
     """A score that is reached without a model, beside an estimate. Higher is better.
 
@@ -112,6 +124,12 @@ class Estimate(Displayed):
     fold_mean: float | None = None
     baseline: Baseline | None = None
     warnings: tuple[str, ...] = ()
+
+    def bounded(self, outcome: Interval | Declined) -> Estimate:
+        """Return the estimate with its interval, or with a note why there is none."""
+        if isinstance(outcome, Interval):
+            return replace(self, interval=outcome.holding(self.value))
+        return replace(self, notes=(*self.notes, outcome.note)) if outcome.reason else self
 
     @property
     def resolution(self) -> float | None:

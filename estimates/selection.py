@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.evidence import Declined, Evidence
+from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.estimates.intervals.registry import interval_for
 from evenfold.estimates.metrics.registry import metric_of
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .draws import MOST_FAILED, DrawScores
 from .errors import ModelError
-from .results import FoldScore, Interval
+from .results import Declined, FoldScore, Interval
 
 # The purpose of the stream, so that these resamples share no numbers with any split.
 SELECTION = 2018
@@ -79,15 +79,9 @@ def unit_means(
 
 
 def bias_corrected_best(
-    means: Means,
-    units: int,
-    *,
-    tolerance: float = 0.0,
-    inflation: float = 1.0,
-    n_resamples: int = 1_000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> BestOfMany:
+    means: Means, units: int, *, tolerance: float = 0.0, inflation: float = 1.0, n_resamples: int = 1_000,
+    level: float = 0.95, seed: int = 0,
+) -> BestOfMany:  # fmt: skip
     """Return the loss to expect of the winner among configurations, from their out-of-fold losses by ``unit_means``.
 
     Each resample draws units with replacement, takes the configuration with the smallest mean loss on them, and scores
@@ -173,15 +167,9 @@ class Choice:
 
 
 def choose(
-    metric: str,
-    problem: Problem,
-    predictions: Sequence[pd.DataFrame],
-    scores: Sequence[Sequence[float]],
-    *,
-    one_standard_error: bool = False,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Choice:
+    metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], scores: Sequence[Sequence[float]], *,
+    one_standard_error: bool = False, level: float = 0.95, seed: int = 0,
+) -> Choice:  # fmt: skip
     """Return the choice among configurations by ``metric``.
 
     ``predictions``: out-of-fold predictions of each, on the same rows; weighed where the problem has weights.
@@ -274,14 +262,9 @@ TEST_ROWS_ALONE = (
 
 
 def choose_by_draws(
-    metric: str,
-    problem: Problem,
-    draws: Sequence[DrawScores],
-    *,
-    one_standard_error: bool = False,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Choice:
+    metric: str, problem: Problem, draws: Sequence[DrawScores], *, one_standard_error: bool = False,
+    level: float = 0.95, seed: int = 0,
+) -> Choice:  # fmt: skip
     """Return the choice among configurations by their mean score over the same draws: random splits or bootstraps.
 
     ``draws``: of each configuration. A metric that is a mean over rows is corrected by resampling rows' (whole

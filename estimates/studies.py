@@ -52,14 +52,9 @@ def fold_count_study(
 
 
 def stratification_study(
-    problem: Problem,
-    *,
-    n_splits: int = 5,
-    n_seeds: int = 20,
-    seed: int = 0,
-    strategy: str | None = None,
+    problem: Problem, *, n_splits: int = 5, n_seeds: int = 20, seed: int = 0, strategy: str | None = None,
     say: Callable[[int, int], None] = lambda done, of: None,
-) -> pd.DataFrame:
+) -> pd.DataFrame:  # fmt: skip
     """Return, per way of stratifying and metric, the variance over seeds of three estimates, as ratios to random's.
 
     ``hold_out``: the first fold's score; ``fold_mean``: the mean over folds; ``pooled``: all predictions together.

@@ -273,15 +273,12 @@ def estimate_of_one_model(
     value, apparent = score.test[metric], score.apparent.get(metric)
     evidence = Evidence(estimates.metric_of(metric), problem, [score], predictions, held=held)
     outcome = estimates.interval_for(evidence, interval, level)
-    declined = isinstance(outcome, Declined)
-    baseline = best_baseline(evidence, beside or {}, value, None if declined else level)
+    baseline = best_baseline(evidence, beside or {}, value, None if isinstance(outcome, Declined) else level)
     return Estimate(
         metric, method, value, sd=None, se=None, n_splits=1, apparent=apparent, baseline=baseline,
         gap=None if apparent is None else apparent - value,
-        interval=None if isinstance(outcome, Declined) else outcome.holding(value),
-        notes=(f"There is no interval: {outcome.reason}",) if isinstance(outcome, Declined) and outcome.reason else (),
         warnings=(words,) if (words := no_better(metric, value, baseline)) else (),
-    )  # fmt: skip
+    ).bounded(outcome)  # fmt: skip
 
 
 def _estimates_of(

@@ -13,22 +13,10 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric, RowLoss
 from evenfold.estimates.metrics.registry import influence_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.results import FoldScore, Interval
+from evenfold.estimates.results import FoldScore
 
 Pair = tuple[IntArray, IntArray]  # rows to train on and rows to test, as positions in the problem
 MOST_BLOCKS = 200
-
-
-@dataclass(frozen=True)
-class Declined:
-    """The reason why there is no interval, and what would give one."""
-
-    reason: str
-
-    @property
-    def note(self) -> str:
-        """The reason in a sentence."""
-        return f"There is no interval: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -208,6 +196,3 @@ def per_row(lines: Sequence[IntArray], values: Sequence[Floats], n_rows: int) ->
     for of_line, value in zip(lines, values, strict=True):
         total += np.bincount(of_line, weights=value, minlength=n_rows) * (n_rows / of_line.size)
     return total / len(lines)
-
-
-Made = Interval | Declined

@@ -7,10 +7,10 @@ from math import sqrt
 
 import numpy as np
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.intervals.evidence import Declined, Evidence, Made
+from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.metrics.formulas import wrong
 from evenfold.estimates.metrics.record import Codes, Floats, Metric, RowLoss
-from evenfold.estimates.results import Interval
+from evenfold.estimates.results import Declined, Interval
 from numpy.typing import ArrayLike
 from scipy import stats
 
@@ -123,7 +123,9 @@ def _inflation(evidence: Evidence, trained: bool, value: float, df: float) -> fl
     return 1.0 + evidence.of_training(value, df) if trained else 1.0
 
 
-def _of_certain(evidence: Evidence, value: float, units: Codes | None, trained: bool, level: float) -> Made:
+def _of_certain(
+    evidence: Evidence, value: float, units: Codes | None, trained: bool, level: float
+) -> Interval | Declined:
     """Return the interval where no row moves the score: all right (or all wrong), which is no proof of certainty."""
     metric = evidence.metric
     if not (np.isfinite(metric.low) and np.isfinite(metric.high)):
@@ -174,7 +176,9 @@ def _by_resampling(influence: Floats, apart: float, se: float, level: float, see
     return float(low), float(high)
 
 
-def _from_rows(evidence: Evidence, level: float, name: str, trained: bool = False, units: Codes | None = None) -> Made:
+def _from_rows(
+    evidence: Evidence, level: float, name: str, trained: bool = False, units: Codes | None = None
+) -> Interval | Declined:
     """Return the interval of the pooled score; ``trained``: with the variance of training."""
     metric = evidence.metric
     if metric.of_single_rows:
@@ -207,12 +211,12 @@ def _from_rows(evidence: Evidence, level: float, name: str, trained: bool = Fals
     return Interval(low, high, level, name if units is None else f"{name}, cluster-robust")
 
 
-def wald(evidence: Evidence, level: float) -> Made:
+def wald(evidence: Evidence, level: float) -> Interval | Declined:
     """Return the interval of the pooled score that takes the fitted models as given."""
     return _from_rows(evidence, level, "pooled rows")
 
 
-def corrected_wald(evidence: Evidence, level: float) -> Made:
+def corrected_wald(evidence: Evidence, level: float) -> Interval | Declined:
     """Return the interval of the pooled score with the variance of training added.
 
     The variance of the rows' mean times 1 + n/n_train x sqrt(o), o the share of the out-of-fold error that training
@@ -247,7 +251,7 @@ def too_few(n_stretches: int) -> str:
     )
 
 
-def stretches(evidence: Evidence, level: float) -> Made:
+def stretches(evidence: Evidence, level: float) -> Interval | Declined:
     """Return the interval for rows that follow one another in time: each fold's stretch is one observation.
 
     The method of batch means, as rows of a stretch may depend on one another. Training counts as in ``corrected_wald``.
@@ -310,7 +314,7 @@ def corrected_resampled_t(
     return CorrectedT(mean, se, t, df, float(2 * stats.t.sf(abs(t), df)), interval)
 
 
-def of_splits(evidence: Evidence, level: float) -> Made:
+def of_splits(evidence: Evidence, level: float) -> Interval | Declined:
     """Return the corrected t interval of the mean over splits."""
     if evidence.stratified:
         return Declined(f"{STRATIFIED} Choose auto, or random folds.")

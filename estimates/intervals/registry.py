@@ -10,23 +10,18 @@ from math import sqrt
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.intervals.evidence import Declined, Evidence, Made, Pair
+from evenfold.estimates.intervals.evidence import Evidence, Pair
 from evenfold.estimates.intervals.methods import corrected_wald, of_splits, stretches, wald
 from evenfold.estimates.metrics.record import Floats
-from evenfold.estimates.results import Interval, require_level
+from evenfold.estimates.results import Declined, Interval, require_level
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 
 def bootstrap_interval(
-    statistic: Callable[[NDArray[np.int64]], float],
-    n: int,
-    groups: ArrayLike | None = None,
-    *,
-    level: float = 0.95,
-    n_resamples: int = 999,
-    seed: int = 0,
-) -> Made:
+    statistic: Callable[[NDArray[np.int64]], float], n: int, groups: ArrayLike | None = None, *,
+    level: float = 0.95, n_resamples: int = 999, seed: int = 0,
+) -> Interval | Declined:  # fmt: skip
     """Return the percentile interval of any metric of out-of-fold predictions; whole groups are drawn where given.
 
     ``statistic``: the metric of the predictions at positions, which may repeat; resamples where it is NaN are left
@@ -40,12 +35,9 @@ def bootstrap_interval(
     drawn = stats.bootstrap(
         (np.arange(len(units)),),
         lambda chosen: statistic(chosen if groups is None else np.concatenate([units[i] for i in chosen])),
-        vectorized=False,
-        n_resamples=n_resamples,
-        confidence_level=level,
-        method="percentile",
+        vectorized=False, n_resamples=n_resamples, confidence_level=level, method="percentile",
         rng=np.random.Generator(np.random.Philox(seed)),
-    )
+    )  # fmt: skip
     scores = drawn.bootstrap_distribution
     notes: tuple[str, ...] = ()
     low, high = float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)
@@ -63,7 +55,7 @@ def bootstrap_interval(
     return Interval(low, high, level, f"percentile bootstrap of {'rows' if groups is None else 'groups'}", notes)
 
 
-def by_resampling(evidence: Evidence, level: float) -> Made:
+def by_resampling(evidence: Evidence, level: float) -> Interval | Declined:
     """Return the bootstrap interval of the pooled score; a row is drawn with all its tests in all repeats."""
     if any(np.unique(lines).size != evidence.rows.size for lines in evidence.lines):
         return Declined("the repeats do not test the same rows, so that they cannot be drawn together.")
@@ -156,7 +148,7 @@ def not_nestable(evidence: Evidence) -> str:
     return ""
 
 
-def nested(evidence: Evidence, level: float) -> Made:
+def nested(evidence: Evidence, level: float) -> Interval | Declined:
     """Return the interval of a metric that is a mean over rows."""
     loss, k = evidence.metric.loss, evidence.parts[0]["fold"].nunique()
     assert loss is not None
@@ -204,7 +196,7 @@ class IntervalMethod:
     """
 
     of: str
-    make: Callable[[Evidence, float], Made]
+    make: Callable[[Evidence, float], Interval | Declined]
     splits: Callable[[Evidence], list[Pair]] | None = None
     unfit: Callable[[Evidence], str] = field(default=lambda _: "", repr=False)
     follows_time: bool = False
@@ -229,7 +221,7 @@ DEPENDENT = (
 )
 
 
-def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) -> Made:
+def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) -> Interval | Declined:
     """Return the interval of a metric's value by a method, or why there is none and what would give one.
 
     ``auto``: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds for

@@ -201,17 +201,10 @@ class Problem:
 
     @classmethod
     def of(
-        cls,
-        table: pd.DataFrame,
-        model: ModelSpec,
-        target: str,
-        roles: Collection[str] = (),
-        *,
-        groups: str | Sequence[Any] | NDArray[Any] | None = None,
-        times: str | None = None,
-        labels: tuple[Any, ...] | None = None,
-        folds: Collection[str] = (),
-    ) -> Problem:
+        cls, table: pd.DataFrame, model: ModelSpec, target: str, roles: Collection[str] = (), *,
+        groups: str | Sequence[Any] | NDArray[Any] | None = None, times: str | None = None,
+        labels: tuple[Any, ...] | None = None, folds: Collection[str] = (),
+    ) -> Problem:  # fmt: skip
         """Return the checked problem of predicting ``target``.
 
         ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name
@@ -233,21 +226,13 @@ class Problem:
         y, classes = values_of(column, task, labels)
         completed = _completed(model, column, task, classes, y)
         return cls(
-            X=feature_table(table, kinds),
-            y=y,
-            task=task,
-            classes=classes,
-            model=completed,
-            target=target,
-            features=tuple(kinds),
-            encoded=tuple(name for name, kind in kinds.items() if kind in ("text", "category")),
-            left_out=left_out,
+            feature_table(table, kinds), y, task, classes, completed, target, features=tuple(kinds),
+            encoded=tuple(name for name, kind in kinds.items() if kind in ("text", "category")), left_out=left_out,
             columns_read=tuple(sorted({*kinds, target, *_named(model.weights), *_named(groups)})),
-            groups=_group_codes(table, groups),
-            weights=_weights(table, completed, task, classes),
+            groups=_group_codes(table, groups), weights=_weights(table, completed, task, classes),
             times=None if times is None else pd.factorize(table[times], sort=True)[0].astype(np.int64),
             own=read_by_itself(model, table, kinds),
-        )
+        )  # fmt: skip
 
     def units(self, rows: IntArray) -> IntArray | None:
         """Return the numbers, 0, 1, ..., of the groups of some rows, which err together; None where there are none."""
