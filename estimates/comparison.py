@@ -36,6 +36,13 @@ Verdict = Literal["better", "worse", "equivalent", "unknown"]
 class Comparison(Displayed):
     """Two recipes' scores on the same rows. ``difference`` is B's score minus A's, so above 0 B is better.
 
+    The test is the difference over its standard error, from the rows' paired influences: what is hard for both
+    cancels out. The variance is that of the fitted models' difference times 1/repeats + n/n_train (Nadeau and
+    Bengio 2003), for other rows would have trained other models; in one round of the same folds n/n_train counts by
+    1.5 times the square root of the larger ``overfitting`` of the two; with repeats it is at least the corrected
+    t's. One round calls one of two equal recipes better in at most .053 of the cases at level .95 in the settings
+    of docs/results/comparisons.json, repeats in at most .083 (nearest neighbours).
+
     ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference between the *recipes*, trained
     on such rows, on new ones; None where nothing says how sure it is. ``of_models``: of the difference between
     *these fitted models* on new rows, which is shorter. ``p``: of no difference between the recipes, by
@@ -88,50 +95,49 @@ def compare(
     ``margin``: the difference that does not matter, in the metric's units. ``stratified``: whether folds are stratified
     on the target. ``ordered``: whether folds are stretches of time; each is then one observation, in place of groups,
     and fewer than 3 give no interval. ``n_train``: how many rows a model learnt from, on average; by default all rows
-    tested in other folds. ``apparent``: mean scores of A's and B's models on their own training rows.
-
-    The test is the difference over its standard error, from the rows' paired influences: what is hard for both
-    cancels out. The variance is that of the fitted models' difference times 1/repeats + n/n_train (Nadeau and
-    Bengio 2003), for other rows would have trained other models; in one round of the same folds n/n_train counts by
-    1.5 times the square root of the larger ``overfitting`` of the two; with repeats it is at least the corrected
-    t's. One round calls one of two equal recipes better in at most .053 of the cases at level .95 in the settings
-    of docs/results/comparisons.json, repeats in at most .083 (nearest neighbours).
-
-    Raises ModelError for a level outside of (0, 1), where a frame lacks a column, no row is shared, shared rows'
-    targets differ, the metric is undefined on them, or each of several repeats has one fold and ``n_train`` is not
-    given.
+    tested in other folds. ``apparent``: mean scores of A's and B's models on their own training rows. Raises ModelError
+    for a level outside of (0, 1), where a frame lacks a column, no row is shared, shared rows' targets differ, the
+    metric is undefined on them, or each of several repeats has one fold and ``n_train`` is not given.
     """
     require_level(level)
     shared = SharedRows.of(predictions_a, predictions_b, metric_of(metric), on, groups, classes, names)
-    a, b = shared.frames
-    score_a, score_b = shared.scores()
-    difference = score_b - score_a
+    (a, b), scores = shared.frames, shared.scores()
     groups = "fold" if ordered else groups or ("group" if "group" in a and "group" in b else None)
     reason = too_few(a["fold"].nunique()) if ordered else ""
     test = None if reason else _by_folds(shared, stratified, level, n_train)
     of_rows = None if reason else _by_rows(shared, groups)
     if isinstance(of_rows, Declined):
         reason, of_rows = of_rows.reason if test is None else "", None
-    training = _training(shared, n_train, of_rows, apparent)
-    se = _of_recipes(of_rows, training, test)
+    training, exact = _training(shared, scores, n_train, of_rows, apparent), exact_test(shared, groups, names)
     method = "paired stretches of time" if ordered else "paired rows"
-    interval = of_models = around(difference, of_rows, level, method, "these fitted models")
+    comparison = _concluded(shared, scores, of_rows, test, training, exact, method, level, margin)
+    again = not ordered and len(a) <= shared.n * training.repeats  # a series has no other folds, nor have combinations
+    further = (reason,) if reason else _of_repeats(comparison, training) if again else ()
+    notes = (*shared.notes, *([exact[1]] if exact else []), *further)
+    return replace(comparison, words=_words(comparison, names, same_answers(a, b)), notes=notes)
+
+
+def _concluded(
+    shared: SharedRows, scores: list[float], of_rows: Spread | None, test: CorrectedT | None, training: _Training,
+    exact: tuple[float, str] | None, method: str, level: float, margin: float,
+) -> Comparison:  # fmt: skip
+    """Return the numbers of a comparison, without words; with repeats the spread is at least the corrected t's."""
+    (a, b), se = scores, None
+    if of_rows is not None:
+        se = of_rows[0] * sqrt(training.inflation), of_rows[1]
+    if test is not None and (se is None or (training.repeats > 1 and test.se > se[0])):
+        se = test.se, test.df
+    interval = of_models = around(b - a, of_rows, level, method, "these fitted models")
     if not training.alone:
-        interval = around(difference, se, level, f"{method}, corrected for training", "these recipes on new data")
-    p, verdict = None if se is None else p_of(difference, *se), _verdict(interval, margin)
-    exact = exact_test(shared, groups, names)
+        interval = around(b - a, se, level, f"{method}, corrected for training", "these recipes on new data")
+    p, verdict = None if se is None else p_of(b - a, *se), _verdict(interval, margin)
     if exact is not None and training.alone:  # one model each, on rows that nobody else was tested on: it decides
         p = exact[0]
         verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
-    comparison = Comparison(
-        shared.metric.name, score_a, score_b, difference, interval, test, shared.n, "",
-        (*shared.notes, exact[1]) if exact else shared.notes, of_models, p, verdict, margin, se, training.repeats,
-        2 * training.splits,
+    return Comparison(
+        shared.metric.name, a, b, b - a, interval, test, shared.n, "", (), of_models, p, verdict, margin, se,
+        training.repeats, 2 * training.splits,
     )  # fmt: skip
-    comparison = replace(comparison, words=_words(comparison, names, same_answers(a, b)))
-    again = not ordered and len(a) <= shared.n * training.repeats  # a series has no other folds, nor have combinations
-    further = (reason,) if reason else _of_repeats(comparison, training) if again else ()
-    return replace(comparison, notes=(*comparison.notes, *further))
 
 
 def training_counts(both: Iterable[tuple[float, float]], best: float, df: float) -> float:
@@ -187,8 +193,9 @@ class _Training:
 
 
 def _training(
-    shared: SharedRows, n_train: float | None, of_rows: Spread | None, apparent: tuple[float, float] | None
-) -> _Training:
+    shared: SharedRows, scores: list[float], n_train: float | None, of_rows: Spread | None,
+    apparent: tuple[float, float] | None,
+) -> _Training:  # fmt: skip
     sizes = shared.frames[0].groupby(["repeat", "fold"]).size()
     n, repeats, counts = float(shared.tested.mean()), len(shared.tested), 1.0
     alone = len(sizes) == 1
@@ -199,19 +206,11 @@ def _training(
             "give n_train."
         )
     if apparent is not None and of_rows is not None and repeats == 1 and shared.same_folds:
-        counts = training_counts(zip(shared.scores(), apparent, strict=True), shared.metric.high, of_rows[1])
+        counts = training_counts(zip(scores, apparent, strict=True), shared.metric.high, of_rows[1])
     return _Training(repeats, 0.0 if alone else n / learnt, alone, len(sizes), counts)
 
 
 SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far another sample would be off."
-
-
-def _of_recipes(of_rows: Spread | None, training: _Training, test: CorrectedT | None) -> Spread | None:
-    """Return the spread of the recipes' difference; with repeats it is at least the corrected t's."""
-    if of_rows is None:
-        return None if test is None else (test.se, test.df)
-    se, df = of_rows[0] * sqrt(training.inflation), of_rows[1]
-    return (test.se, test.df) if training.repeats > 1 and test is not None and test.se > se else (se, df)
 
 
 def p_of(difference: float, se: float, df: float) -> float:

@@ -90,17 +90,13 @@ def bias_corrected_best(
     whose loss is at most this much above the smallest.
 
     The interval is that of the resamples' scores, scaled by the 1.31 times that scores of .368 n rows spread more than
-    those of n. ``inflation``: of its variance, for what resamples cannot show (see ``corrected_wald``).
-
-    Source: Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for efficient and
+    those of n. ``inflation``: of its variance, for what resamples cannot show (see ``corrected_wald``). Source:
+    Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for efficient and
     accurate cross-validation, whose percentiles are not scaled.
     """
     if units < 5:
         raise ModelError(f"a resample needs rows or groups left out, and there are {units}; 5 is the least.")
-    plain = means(np.ones(units))
-    best = _first_near(plain, tolerance)
-    won = np.zeros(plain.size, dtype=np.int64)
-    worth = []
+    plain, winners, worth = means(np.ones(units)), [], []
     for i in range(n_resamples):
         counts = np.bincount(Stream(seed, SELECTION, i).below(units, units), minlength=units)
         inside, outside = means(counts.astype(np.float64)), means((counts == 0).astype(np.float64))
@@ -108,20 +104,19 @@ def bias_corrected_best(
             continue
         winner = _first_near(inside, tolerance)
         if not np.isnan(outside[winner]):
-            won[winner] += 1
+            winners.append(winner)
             worth.append(float(outside[winner]))
     if not worth:
         raise ModelError(f"the metric is undefined in all {n_resamples} resamples; use another metric.")
-    skipped = n_resamples - len(worth)
+    skipped, value, best = n_resamples - len(worth), float(np.mean(worth)), _first_near(plain, tolerance)
     undefined = f"The metric is undefined in {skipped:,} of {n_resamples:,} resamples, which are left out."
-    value, naive = float(np.mean(worth)), float(plain[best])
     left_out = (1 - 1 / units) ** units  # the share of rows that a resample does not draw
     # A share f of n rows that is drawn without repeats has a mean of variance s^2 / n (1/f - 1), not s^2 / (n f).
     scale = sqrt(inflation / (1 / left_out - 1))
     ends = (value + scale * (np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]) - value)).tolist()
-    interval = Interval(ends[0], ends[1], level, "bootstrap of the choice (BBC-CV)")
-    chosen = tuple((won / len(worth)).tolist())
-    return BestOfMany(best, naive, value, interval, chosen, (undefined,) if skipped else ())
+    interval = Interval(*ends, level, "bootstrap of the choice (BBC-CV)")
+    chosen = tuple((np.bincount(winners, minlength=plain.size) / len(worth)).tolist())
+    return BestOfMany(best, float(plain[best]), value, interval, chosen, (undefined,) if skipped else ())
 
 
 def simplest_near_best(scores: ArrayLike, values: ArrayLike | None = None) -> tuple[int, float]:
@@ -303,14 +298,12 @@ def _of_rows(
     loss = metric_of(name).loss
     if loss is None or any(name not in draw.totals for draw in draws):
         return None
-    totals = [draw.totals[name] for draw in draws]
-    seen = np.all([total.counts > 0 for total in totals], axis=0)
-    losses = np.column_stack([total.sums[seen] / total.counts[seen] for total in totals])
+    losses, table = np.column_stack([draw.totals[name].means for draw in draws]), draws[0].table
+    seen = np.isfinite(losses).all(axis=1)
     groups, weights = (None if of is None else of[seen] for of in (problem.groups, problem.weights))
-    table = draws[0].table
     inflation = 1.0 + float(np.mean(table["n_test"] / table["n_train"]))
     try:
-        how = unit_means(losses, groups, weights)
+        how = unit_means(losses[seen], groups, weights)
         worth = bias_corrected_best(*how, tolerance=tolerance, inflation=inflation, level=level, seed=seed)
     except ModelError:  # too few rows or groups to leave some out
         return None

@@ -16,7 +16,7 @@ from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Responses, confidence, describe_classes
 from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
 from evenfold.estimates.models.encoding import Kind, feature_table, kind_of
-from evenfold.estimates.models.fit import advice_on, predictions_of, reason_in_a_line
+from evenfold.estimates.models.fit import predictions_of, reason_with_advice
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.canonical import amount
@@ -201,7 +201,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     try:
         answers.say("predict")
     except Exception as error:  # a model raises what it likes
-        refusal = f"{reason_in_a_line(error)}{advice_on(X, error)}."
+        refusal = f"{reason_with_advice(X, error)}."
         raise ModelError(f"the model of run {run_id} cannot predict the rows of {name}: {refusal}") from cause_of(error)
     content = sha256(Path(path)) if Path(path).is_file() else digest_json(stamp(path))
     return _Later(recipe, work, table, answers, name, content, untold)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -143,69 +143,46 @@ FIT_VERSION = 6
 
 
 def fit_and_score(
-    problem: Problem,
-    train: IntArray,
-    test: IntArray,
-    *,
-    seed: int,
-    name: str,
-    repeat: int = 0,
-    fold: int = 0,
-    inner: Splitter | None = None,
-    importance: bool = False,
-) -> tuple[FoldScore, pd.DataFrame]:
-    """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
+    problem: Problem, train: IntArray, test: IntArray, *, seed: int, name: str, repeat: int = 0, fold: int = 0,
+    inner: Splitter | None = None, importance: bool = False,
+) -> tuple[FoldScore, pd.DataFrame]:  # fmt: skip
+    """Fit the model on the rows ``train``; return its scores on ``test`` and on ``train``, and its test predictions.
 
-    Positions in ``train`` may repeat. Pure: the same arguments give the same result, times aside. Scores equal
-    those of scikit-learn's ``cross_validate`` with ``assemble(problem, seed)`` where training knows every
-    class. ``inner``: the strategy inside the training rows, for ``threshold: tuned``. ``importance``: measure it,
-    see ``permutation_importance``, unless the model says ``none``.
-
-    Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every class
-    of the problem (0 for one absent from training), or decision (decision_<class> for three classes or more) where the
-    model gives no probabilities, and weight where the problem has weights. Raises EvaluationError where the fit fails
-    or a metric is undefined, and ModelError for a predicted label that is none of the problem's classes.
+    Equal arguments give equal results, times aside, and where training knows every class the scores of scikit-learn's
+    ``cross_validate`` with ``assemble(problem, seed)``. Rows are positions; those of ``train`` may repeat, as a
+    bootstrap's do. ``inner``: the strategy of the folds inside ``train`` on which a threshold is tuned. ``importance``:
+    measure the ``permutation_importance``, unless the model says ``none``. The predictions: see ``predictions_of``.
+    Raises EvaluationError where the fit fails or a metric is undefined, ModelError where a label is predicted that is
+    no class of the problem.
     """
     started = perf_counter()
     with hearing() as heard:
         estimator = fitted(problem, train, seed=seed, name=name, inner=inner)
     between, metrics = perf_counter(), problem.model.metrics
-    answers = Responses(estimator, problem.X.iloc[test])
-    train_answers = Responses(estimator, problem.X.iloc[train])
+    answers, on_train = (Responses(estimator, problem.X.iloc[rows]) for rows in (test, train))
     with hearing() as of_scores:
         try:
             if len(test):
                 answers.say("predict")
         except Exception as error:  # a model raises what it likes
             raise EvaluationError(
-                f"{name}: the model cannot predict its {len(test):,} test rows: {reason_in_a_line(error)}"
-                f"{advice_on(problem.X, error)}"
+                f"{name}: the model cannot predict its {len(test):,} test rows: {reason_with_advice(problem.X, error)}"
             ) from cause_of(error)
-        on_test = scores_of(metrics, problem.answered(answers, test), name=name, side="test")
-        on_train = scores_of(metrics, problem.answered(train_answers, train), name=name, side="training")
-    if len(test) > 1:  # what one row has no score of is not worth a warning each
-        heard += of_scores
-    predictions = predictions_of(problem, test, answers, repeat, fold, name=name)
-    uses = {}
+        scores = scores_of(metrics, problem.answered(answers, test), name=name, side="test")
+        apparent = scores_of(metrics, problem.answered(on_train, train), name=name, side="training")
+    heard += of_scores if len(test) > 1 else []  # what one row has no score of is not worth a warning each
+    predictions, uses = predictions_of(problem, test, answers, repeat, fold, name=name), {}
     if importance and problem.model.importance == "auto":
         uses = permutation_importance(estimator, problem, test, len(train), seed=seed, path=(repeat, fold))
     seconds = between - started, perf_counter() - between
-    return FoldScore(
-        name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, tuple(heard), uses
-    ), predictions
+    about = (name, repeat, fold, scores, apparent, len(train), len(test), *seconds, tuple(heard), uses)
+    return FoldScore(*about), predictions
 
 
 def fit_predictions(
-    problem: Problem,
-    train: IntArray,
-    test: IntArray,
-    *,
-    seed: int,
-    name: str = "a further fit",
-    repeat: int = 0,
-    fold: int = 0,
-    inner: Splitter | None = None,
-) -> pd.DataFrame:
+    problem: Problem, train: IntArray, test: IntArray, *, seed: int, name: str = "a further fit", repeat: int = 0,
+    fold: int = 0, inner: Splitter | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does.
 
     Warnings are not told: those of the recipe stand beside the scores of its folds.
@@ -239,7 +216,7 @@ def fitted(
         held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
         raise EvaluationError(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
-            f"{reason_in_a_line(error)}{advice_on(problem.X, error)}"
+            f"{reason_with_advice(problem.X, error)}"
         ) from cause_of(error)
 
 
@@ -261,18 +238,16 @@ def _saying_labels(problem: Problem, train: NDArray[np.int64], learn: Callable[[
             raise error from None
 
 
-def reason_in_a_line(error: Exception) -> str:
-    """Return an error in one line; of a deployed run its kind alone."""
-    if is_deployed():
-        return reason_of(error)
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+def reason_with_advice(X: pd.DataFrame, error: Exception) -> str:
+    """Return a model's error in one line, of a deployed run its kind alone, and what to do about it.
 
-
-def advice_on(X: pd.DataFrame, error: Exception) -> str:
-    """Return what to do where a model refused missing or infinite values, or a vectorizer got a table for a column."""
+    There is advice where it refused missing or infinite values, or a vectorizer got a table for a column.
+    """
+    first = str(error).strip().partition("\n")[0]
+    reason = reason_of(error) if is_deployed() else f"{type(error).__name__}: {first}"
     text = next((str(name) for name in X if pd.api.types.is_string_dtype(X[name])), None)
     if text is not None and f"inconsistent numbers of samples: [{X.shape[1]}, " in str(error):
-        return f". A vectorizer takes one column: make_column_transformer((TfidfVectorizer(), {text!r}))"
+        return f"{reason}. A vectorizer takes one column: make_column_transformer((TfidfVectorizer(), {text!r}))"
     numbers = X.select_dtypes("number")
     for word, what, holed, way in (
         ("NaN", "Missing", X.isna(), "fill them in a pipeline, make_pipeline(SimpleImputer(), ...)"),
@@ -282,10 +257,10 @@ def advice_on(X: pd.DataFrame, error: Exception) -> str:
         if word in str(error) and names:
             listing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             return (
-                f" {what} values are in {listing}: {way}, exclude what holds them, or leave the model out: the "
+                f"{reason} {what} values are in {listing}: {way}, exclude what holds them, or leave the model out: the "
                 "default model takes them as they are"
             )
-    return ""
+    return reason
 
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
@@ -333,14 +308,16 @@ def take(X: Any, rows: IntArray) -> Any:
 def predictions_of(
     problem: Problem, test: IntArray, answers: Responses, repeat: int = 0, fold: int = 0, *, name: str
 ) -> pd.DataFrame:
-    """Return the answers for the rows ``test`` in the columns of ``fit_and_score``; an error begins with ``name``."""
+    """Return a model's answers for the rows ``test``, a line each; an error begins with ``name``.
+
+    Columns: row (its position), repeat, fold, y and prediction; proba_<class> for each class of the problem (0 for one
+    that training lacked), or decision (decision_<class> for three classes or more) where the model gives no
+    probabilities; weight where the problem has weights.
+    """
     columns: dict[str, object] = {
-        "row": np.asarray(test, dtype=np.int64),
-        "repeat": np.int32(repeat),
-        "fold": np.int32(fold),
-        "y": problem.y[test],
-        "prediction": answers.say("predict"),
-    }
+        "row": np.asarray(test, dtype=np.int64), "repeat": np.int32(repeat), "fold": np.int32(fold),
+        "y": problem.y[test], "prediction": answers.say("predict"),
+    }  # fmt: skip
     if problem.classes:
         try:
             codes_of(np.asarray(columns["prediction"]), problem.classes)
@@ -358,18 +335,13 @@ def score_key(model: ModelSpec, *, membership: str, fingerprint: str, **others: 
 
 
 def score_parts(
-    model: ModelSpec,
-    *,
-    seed: int,
-    metrics: Sequence[str] | None = None,
-    inner: Mapping[str, Any] | None = None,
-    code: Mapping[str, str] | None = None,
+    model: ModelSpec, *, seed: int, inner: Mapping[str, Any] | None = None, code: Mapping[str, str] | None = None
 ) -> dict[str, object]:
     """Return all that a score depends on but for the rows and their values.
 
-    ``model``: a completed specification (``Problem.model``). ``metrics``: by default the model's. ``inner``: the
-    inner strategy as JSON. ``code``: the user's, by default as it is now. Added are the versions of scikit-learn,
-    of the estimator's distribution and of our own fit code.
+    ``model``: a completed specification (``Problem.model``). ``inner``: the inner strategy as JSON. ``code``: the
+    user's, by default as it is now. Added are the versions of scikit-learn, of the estimator's distribution and of
+    our own fit code.
     """
     if model.estimator is None:
         raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
@@ -379,9 +351,7 @@ def score_parts(
     more |= {"code": dict(own)} if own else {}  # what names libraries alone keeps the key that it had
     return {
         **more,
-        "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
-        "seed": int(seed),
-        "scikit-learn": sklearn.__version__,
+        "model": model.canonical() | {"metrics": list(model.metrics)},
+        "seed": int(seed), "scikit-learn": sklearn.__version__, "fit": FIT_VERSION,
         "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, FUNCTION)) for path in paths)),
-        "fit": FIT_VERSION,
-    }
+    }  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
 from evenfold.estimates.metrics.record import Answered, Replay
 from evenfold.estimates.metrics.scoring import scores_of
-from evenfold.estimates.models.fit import advice_on, fit_predictions
+from evenfold.estimates.models.fit import fit_predictions, reason_with_advice
 from evenfold.estimates.results import warned
 from evenfold.splitters import KFold, StratifiedKFold
 from pydantic import TypeAdapter
@@ -182,4 +182,4 @@ def test_further_fits_are_silent_and_a_vectorizer_takes_one_column(
     frame = fit_predictions(problem, np.arange(200), np.arange(200, 210), seed=0)
     assert (len(frame), recwarn.list) == (10, [])
     error = ValueError("inconsistent numbers of samples: [1, 30]")
-    assert "TfidfVectorizer(), 'text')" in advice_on(pd.DataFrame({"text": ["late"]}), error)
+    assert "TfidfVectorizer(), 'text')" in reason_with_advice(pd.DataFrame({"text": ["late"]}), error)

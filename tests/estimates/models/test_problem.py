@@ -157,7 +157,7 @@ def test_the_score_key_changes_with_everything_a_score_depends_on() -> None:
         score_key(model, **{**given, "membership": "n"}),
         score_key(model, **{**given, "fingerprint": "g"}),
         score_key(model, **{**given, "seed": 1}),
-        score_key(model, metrics=["r2"], **given),
+        score_key(model.model_copy(update={"metrics": ("r2",)}), **given),
         score_key(model, inner={"strategy": "KFold"}, **given),
         score_key(model.model_copy(update={"params": {"max_iter": 5}}), **given),
     ]
