@@ -169,7 +169,11 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
     if baseline is None or metric_of(metric).one_sided:
         return None
     reading, interval = metric_of(metric), baseline.interval
-    scores = f"{reading.title} {_alike(reading.shown(value), reading.shown(baseline.value))}"
+    both = reading.shown(value), reading.shown(baseline.value)
+    largest = max(map(abs, both))  # of which as many decimals are shown as give three digits
+    decimals = min(max(2 - floor(log10(largest)), 0), 6) if isfinite(largest) and largest else 2
+    texts = (f"{round(each, decimals) + 0.0:.{decimals}f}" for each in both)  # no "-0.00"
+    scores = f"{reading.title} {' against '.join(texts)}"
     if baseline.difference <= 0:
         return f"The model does no better than predicting {baseline.name} for every row: {scores}."
     if interval is None or interval.low > 0:
@@ -178,13 +182,6 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
         f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
         f"better by {rounded(baseline.difference, 2)}, {interval.said(2)}."
     )
-
-
-def _alike(value: float, other: float) -> str:
-    """Return two scores with as many decimals as give the larger three digits."""
-    largest = max(abs(value), abs(other))
-    decimals = min(max(2 - floor(log10(largest)), 0), 6) if isfinite(largest) and largest else 2
-    return " against ".join(f"{round(each, decimals) + 0.0:.{decimals}f}" for each in (value, other))  # no "-0.00"
 
 
 MOST_NAMED = 5
@@ -197,10 +194,8 @@ def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     if not missed:
         return None
     share = float(np.mean(np.isin(predictions["y"].to_numpy(), np.asarray(missed))))
-    listing = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED]) + (
-        " and more" if missed[MOST_NAMED:] else ""
-    )
-    of = f"{len(missed)} of the {len(problem.classes)} classes ({listing})"
+    listing = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED])
+    of = f"{len(missed)} of the {len(problem.classes)} classes ({listing}{' and more' if missed[MOST_NAMED:] else ''})"
     return f"The model never predicts {of}, which {'is' if len(missed) == 1 else 'are'} {share:.2g} of the rows."
 
 
@@ -277,19 +272,13 @@ _ACROSS = "The value also ranks rows of different folds' models, which lowers it
 _ONE = "There is one split, so there is no spread."
 
 
-def _called(scores: Sequence[FoldScore], parts: Sequence[str]) -> str:
-    if parts:
-        return f"{' and '.join(parts)} part{'s' if len(parts) > 1 else ''}"
-    if len(scores) == 1:
-        return "one split"
-    return "repeated cross-validation" if len({score.repeat for score in scores}) > 1 else "cross-validation"
-
-
 def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[str]) -> Estimate:
     metric, scores = evidence.metric, evidence.scores
     test = [score.test[metric.name] for score in scores if metric.name in score.test]
     mean, spread = float(np.mean(test)) if test else None, sample_sd(test)
     repeated = len({score.repeat for score in scores}) > 1
+    name = "repeated cross-validation" if repeated else "one split" if len(scores) == 1 else "cross-validation"
+    name = f"{' and '.join(parts)} part{'s' if len(parts) > 1 else ''}" if parts else name
     pooled = None if np.isnan(evidence.pooled) else evidence.pooled
     value = mean if pooled is None else pooled
     if value is None:
@@ -305,7 +294,7 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
         _lacking(evidence, mean),
     ]
     estimate = Estimate(
-        metric.name, _called(scores, parts), value, sd=spread, n_splits=len(scores), pooled=pooled, fold_mean=mean,
+        metric.name, name, value, sd=spread, n_splits=len(scores), pooled=pooled, fold_mean=mean,
         se=None if spread is None or repeated else spread / sqrt(len(test)), apparent=evidence.apparent,
         gap=None if evidence.apparent is None else evidence.apparent - value,
         notes=tuple(note for note in notes if note is not None),

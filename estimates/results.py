@@ -228,8 +228,10 @@ def permutation_importance(
     say the same share their worth. Source: Breiman (2001), Random forests; Fisher, Rudin and Dominici (2019).
     """
     features = list(problem.features)
-    m, repeats = _size(len(features), int(test.size), n_train)
-    if m < FEWEST_ROWS:
+    room = max(AT_LEAST, (n_train + int(test.size)) // 2)
+    sizes = {times: min(MOST_ROWS, int(test.size), room // (len(features) * times + 1)) for times in (1, REPEATS)}
+    repeats = REPEATS if sizes[REPEATS] >= FEWEST_ROWS else 1
+    if (m := sizes[repeats]) < FEWEST_ROWS:
         return {}
     stream = Stream(seed, IMPORTANCE, *path)
     rows = np.sort(test[stream.permutation(test.size)[:m]])
@@ -251,16 +253,6 @@ def permutation_importance(
         return {}
     falls = scores[0] - np.reshape(scores[1:], (len(features), repeats)).mean(axis=1)
     return dict(zip(features, falls.tolist(), strict=True))
-
-
-def _size(n_features: int, n_test: int, n_train: int) -> tuple[int, int]:
-    """Return how many test rows are used and how often each feature is changed."""
-    room = max(AT_LEAST, (n_train + n_test) // 2)
-    for repeats in (REPEATS, 1):
-        m = min(MOST_ROWS, n_test, room // (n_features * repeats + 1))
-        if m >= FEWEST_ROWS:
-            break
-    return m, repeats
 
 
 def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:

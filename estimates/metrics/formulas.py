@@ -84,9 +84,7 @@ def brier(rows: Answered) -> Floats:
 def quick_auc(rows: Answered) -> float:
     """Return the area under the curve of two classes."""
     classes = rows.answers.classes_
-    if len(classes) < 2:
-        return float("nan")
-    positive = rows.y == classes[1]
+    positive = rows.y == classes[1] if len(classes) > 1 else np.zeros(rows.n, dtype=bool)
     n_positive = int(positive.sum())
     pairs = n_positive * (rows.n - n_positive)
     if pairs == 0:
@@ -110,11 +108,6 @@ def quick_r2(rows: Answered) -> float:
     if total == 0:
         return float(residual == 0)  # scikit-learn's convention for a constant truth
     return 1.0 - residual / total
-
-
-def quick_rmse(rows: Answered) -> float:
-    """Return minus the root of the mean squared error."""
-    return -float(np.sqrt(squared(rows).mean()))
 
 
 def influence_on_mean(loss: RowLoss, rows: Answered) -> Influence:
@@ -201,12 +194,9 @@ def influence_on_cells(name: str, rows: Answered) -> Influence:
     value = score_of_cells(coded, present, mass, codes, rows.held)
     slopes = np.empty(present.size)
     for cell in range(present.size):
-        ends = []
-        for side in (1 + STEP, 1 - STEP):
-            moved = mass.copy()
-            moved[cell] *= side
-            ends.append(score_of_cells(coded, present, moved, codes, rows.held))
-        slopes[cell] = (ends[0] - ends[1]) / (2 * STEP * mass[cell])
+        sides = (np.where(np.arange(present.size) == cell, mass * side, mass) for side in (1 + STEP, 1 - STEP))
+        above, below = (score_of_cells(coded, present, moved, codes, rows.held) for moved in sides)
+        slopes[cell] = (above - below) / (2 * STEP * mass[cell])
     # A score does not change when all masses grow alike, so these sum to 0 as influences must (Euler).
     return value, slopes[of_row] * rows.mass * rows.n
 
@@ -219,11 +209,6 @@ def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int], held
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a class that is never predicted is the scorer's own convention
         return float(scorer._score_func(cells // k, cells % k, sample_weight=mass, **scorer._kwargs))
-
-
-def rate_of_ranking(rows: Answered) -> float:
-    """Return .5: what any ranking scores without information."""
-    return 0.5
 
 
 def rate_over_classes(loss: RowLoss, rows: Answered, alike: bool = False) -> float:

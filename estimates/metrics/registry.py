@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.metrics.record import recorded
-from evenfold.estimates.metrics.scoring import lower_is_better, path_in, title_of
 from evenfold.splitters import Stream
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
 from . import formulas
-from .record import Answered, Influence, Metric, RowLoss
-from .scoring import OF, OF_ONE_CLASS, score, scorer_of
+from .record import Answered, Influence, Metric, RowLoss, recorded
+from .scoring import OF, OF_ONE_CLASS, lower_is_better, path_in, score, scorer_of, title_of
 
 
 def _mean(name: str, title: str, loss: RowLoss, **more: Any) -> Metric:
@@ -40,7 +38,7 @@ def _chances(name: str, title: str, of: Any, *aliases: str) -> Metric:
 
 
 _of_classes = partial(Metric, task="classification", unit="share", high=1.0, needs="every class")
-_areas = partial(_of_classes, low=0.0, ranks=True, no_information=formulas.rate_of_ranking)
+_areas = partial(_of_classes, low=0.0, ranks=True, no_information=lambda rows: 0.5)  # whatever the ranking
 _variances = partial(Metric, task="regression", high=1.0, needs="spread")
 _errors = partial(Metric, task="regression", lower_is_better=True, unit="target", high=0.0)
 
@@ -50,73 +48,52 @@ def _cells(name: str, title: str, *aliases: str, low: float = 0.0, **more: Any) 
 
 
 _RIGHT = RowLoss(1.0, formulas.wrong, share=True)
-_AVERAGES = {
-    "": "", "_macro": ", mean of the classes", "_micro": ", all rows together", "_weighted": ", weighted by class size",
-}  # fmt: skip
+_AVERAGES = {"": "", "_macro": ", mean of the classes", "_micro": ", all rows together",
+             "_weighted": ", weighted by class size"}  # fmt: skip
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        _mean(
-            "accuracy", "accuracy", _RIGHT, task="classification", aliases=("acc",), unit="share",
-            no_information=partial(formulas.rate_over_classes, _RIGHT),
-        ),
-        _cells(
-            "balanced_accuracy", "balanced accuracy", "bacc", quick=formulas.quick_balanced_accuracy,
-            no_information=partial(formulas.rate_over_classes, _RIGHT, alike=True), of_recalls=True,
-        ),
+        _mean("accuracy", "accuracy", _RIGHT, task="classification", aliases=("acc",), unit="share",
+              no_information=partial(formulas.rate_over_classes, _RIGHT)),
+        _cells("balanced_accuracy", "balanced accuracy", "bacc", quick=formulas.quick_balanced_accuracy,
+               no_information=partial(formulas.rate_over_classes, _RIGHT, alike=True), of_recalls=True),
         _cells("matthews_corrcoef", "Matthews correlation", "mcc", low=-1.0),
         *(_cells(f"f1{end}", f"F1{words}") for end, words in _AVERAGES.items()),
         *(_cells(f"precision{end}", f"precision{words}") for end, words in _AVERAGES.items()),
-        *(
-            _cells(f"recall{end}", f"recall{words}", one_sided=not end, of_recalls=end == "_macro")
-            for end, words in _AVERAGES.items()
-        ),
+        *(_cells(f"recall{end}", f"recall{words}", one_sided=not end, of_recalls=end == "_macro")
+          for end, words in _AVERAGES.items()),
         _cells("sensitivity", "sensitivity", "tpr", one_sided=True),
         _cells("specificity", "specificity", "tnr", one_sided=True),
         *(_cells(f"jaccard{end}", f"Jaccard{words}") for end, words in _AVERAGES.items()),
         _areas("roc_auc", "AUC", ("auc", "auroc"), influence=formulas.influence_on_auc, quick=formulas.quick_auc),
         _areas("roc_auc_ovr", "AUC, one against the rest", influence=formulas.influence_on_auc_ovr),
-        _areas(
-            "roc_auc_ovr_weighted", "AUC, one against the rest, weighted by class size",
-            influence=partial(formulas.influence_on_auc_ovr, weighted=True),
-        ),
+        _areas("roc_auc_ovr_weighted", "AUC, one against the rest, weighted by class size",
+               influence=partial(formulas.influence_on_auc_ovr, weighted=True)),
         _areas("roc_auc_ovo", "AUC, one against one"),
         _areas("roc_auc_ovo_weighted", "AUC, one against one, weighted by class size"),
         _areas("average_precision", "average precision", ("ap", "pr_auc"), no_information=None),
         _chances("neg_log_loss", "log loss", formulas.log, "log_loss", "logloss"),
         _chances("neg_brier_score", "Brier score", formulas.brier, "brier"),
-        _variances(
-            "r2", "R2", influence=formulas.influence_on_r2, quick=formulas.quick_r2, no_information=formulas.rate_of_r2
-        ),
+        _variances("r2", "R2", influence=formulas.influence_on_r2, quick=formulas.quick_r2,
+                   no_information=formulas.rate_of_r2),
         _variances("explained_variance", "explained variance"),
         _variances("d2_absolute_error_score", "D2 of absolute errors"),
-        _errors(
-            "neg_root_mean_squared_error", "RMSE", ("rmse",),
-            influence=formulas.influence_on_rmse, quick=formulas.quick_rmse,
-        ),
-        _numbers(
-            "neg_mean_squared_error", "MSE", formulas.squared, ("mse",), unit="target squared",
-            no_information=formulas.rate_of_squares,
-        ),
-        _numbers(
-            "neg_mean_absolute_error", "MAE", formulas.absolute, ("mae",), unit="target",
-            no_information=formulas.rate_of_distances,
-        ),
+        _errors("neg_root_mean_squared_error", "RMSE", ("rmse",), influence=formulas.influence_on_rmse,
+                quick=lambda rows: formulas.influence_on_rmse(rows)[0]),
+        _numbers("neg_mean_squared_error", "MSE", formulas.squared, ("mse",), unit="target squared",
+                 no_information=formulas.rate_of_squares),
+        _numbers("neg_mean_absolute_error", "MAE", formulas.absolute, ("mae",), unit="target",
+                 no_information=formulas.rate_of_distances),
         _numbers("neg_mean_absolute_percentage_error", "MAPE", formulas.relative, ("mape",), unit="share"),
         _numbers("neg_mean_squared_log_error", "mean squared log error", formulas.squared_log, ("msle",)),
         _numbers("neg_mean_poisson_deviance", "mean Poisson deviance", formulas.poisson),
         _numbers("neg_mean_gamma_deviance", "mean gamma deviance", formulas.gamma),
-        _errors(
-            "neg_median_absolute_error", "median absolute error",
-            of_single_rows="leaving out rows does not tell how far the median absolute error of another sample would "
-            "be off, however many rows there are; choose interval: bootstrap.",
-        ),
-        _errors(
-            "neg_max_error", "greatest error",
-            of_single_rows="the greatest error of some rows does not tell that of others; choose the median or MAE for "
-            "an interval.",
-        ),
+        _errors("neg_median_absolute_error", "median absolute error", of_single_rows=(
+            "leaving out rows does not tell how far the median absolute error of another sample would be off, however "
+            "many rows there are; choose interval: bootstrap.")),
+        _errors("neg_max_error", "greatest error", of_single_rows=(
+            "the greatest error of some rows does not tell that of others; choose the median or MAE for an interval.")),
     )
 }  # fmt: skip
 

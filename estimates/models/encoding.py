@@ -165,23 +165,23 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
     names = [name for name, kind in kinds.items() if kind == "text"]
     if not names:
         return {}
-    estimator, own = _made(model), read_by_itself(model, table, kinds)
+    estimator, own, reasons = _made(model), read_by_itself(model, table, kinds), {}
     others = bool(own) or (estimator is not None and _selects(estimator))
-    return {name: "" if name in own else _reason(table[name], others) for name in names}
-
-
-def _reason(column: pd.Series, others: bool) -> str:
-    if others:
-        return "text that the model, which chooses its columns itself, does not name"
-    present, values = int(column.notna().sum()), int(column.nunique())
-    if values == 1:
-        return "text with one value"
-    if values * ROWS_A_VALUE > present:
-        return (
-            f"text of {values:,} values in {present:,} rows, fewer than {ROWS_A_VALUE} rows a value; "
-            "list it in features to have it encoded"
-        )
-    return ""
+    for name in names:
+        present, values = int(table[name].notna().sum()), int(table[name].nunique())
+        reasons[name] = ""
+        if name in own:
+            continue
+        if others:
+            reasons[name] = "text that the model, which chooses its columns itself, does not name"
+        elif values == 1:
+            reasons[name] = "text with one value"
+        elif values * ROWS_A_VALUE > present:
+            reasons[name] = (
+                f"text of {values:,} values in {present:,} rows, fewer than {ROWS_A_VALUE} rows a value; "
+                "list it in features to have it encoded"
+            )
+    return reasons
 
 
 def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> frozenset[str]:
@@ -201,8 +201,9 @@ def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Ki
     seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in selections) else table
     chosen = [columns(seen) if callable(columns) else columns for columns in selections]
     chosen += [value for key, value in estimator.get_params(deep=True).items() if key.rpartition("__")[2] in NAMING]
-    chosen_names = {name for columns in chosen for name in _named(columns)}
-    return frozenset(chosen_names & set(names))
+    # One column, several, or none; some are named by their number.
+    columns = [column for names in chosen for column in np.asarray(names, dtype=object).ravel()]
+    return frozenset({column for column in columns if isinstance(column, str)} & set(names))
 
 
 def _made(model: ModelSpec) -> Any:
@@ -221,11 +222,6 @@ def _begins_with_an_encoder(estimator: Any) -> bool:
         return False
     tags = get_tags(estimator).input_tags
     return bool(tags.categorical or tags.string)
-
-
-def _named(columns: Any) -> list[str]:
-    """Return the names among what a transformer or a parameter is given: one, several, or none."""
-    return [column for column in np.asarray(columns, dtype=object).ravel() if isinstance(column, str)]
 
 
 def encodings(

@@ -66,11 +66,8 @@ def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR
 
 
 def _is_part(value: Any) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and isinstance(value.get("estimator"), str)
-        and value.keys() <= {"estimator", "params"}
-    )
+    is_named = isinstance(value, Mapping) and isinstance(value.get("estimator"), str)
+    return is_named and value.keys() <= {"estimator", "params"}
 
 
 def _is_one(value: Any, name: str, kind: Any) -> bool:
@@ -112,11 +109,8 @@ def seeded(estimator: Any, seed: int) -> Any:
     for value in estimator.get_params(deep=True).values():
         if hasattr(value, "split") and getattr(value, "random_state", seed) is None:
             value.random_state = seed
-    unset = {
-        name: seed
-        for name, value in estimator.get_params(deep=True).items()
-        if value is None and name.rpartition("__")[2] == "random_state"
-    }
+    states = (name for name, value in estimator.get_params(deep=True).items() if value is None)
+    unset = dict.fromkeys((name for name in states if name.rpartition("__")[2] == "random_state"), seed)
     return estimator.set_params(**unset) if unset else estimator
 
 
@@ -126,10 +120,8 @@ def _made(path: str, maker: Any, params: Mapping[str, object]) -> Any:
     except TypeError as error:
         accepted = [name for name in inspect.signature(maker).parameters if name not in ("self", "args", "kwargs")]
         unknown = [name for name in params if name not in accepted]
-        raise ModelError(
-            f"{path!r} does not accept its parameters: {refusal(error)}"
-            f"{nearest(unknown[0], accepted) if unknown and accepted else ''}"
-        ) from None
+        near = nearest(unknown[0], accepted) if unknown and accepted else ""
+        raise ModelError(f"{path!r} does not accept its parameters: {refusal(error)}{near}") from None
     except Exception as error:
         raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
 

@@ -214,7 +214,9 @@ class Problem:
         ModelError for a missing column, a target with missing values or one value, metrics and estimators that
         do not fit the target, and where no feature is left. O(rows x columns).
         """
-        taken = _taken(model, target, [*roles, *_named(times)], groups)
+        taken = dict.fromkeys([*roles, *_named(times)], "a key, group, time or stratify column")
+        taken |= dict.fromkeys(_named(groups), "the group column")
+        taken |= dict.fromkeys(_named(model.weights), "the column of weights") | {target: "the target"}
         for name, role in taken.items():
             require_columns(table, [name], role)
         if len(table) == 0:
@@ -258,14 +260,6 @@ class Problem:
 
 def _named(column: Any) -> list[str]:
     return [column] if isinstance(column, str) else []
-
-
-def _taken(model: ModelSpec, target: str, roles: Collection[str], groups: Any) -> dict[str, str]:
-    taken = dict.fromkeys(roles, "a key, group, time or stratify column")
-    taken |= dict.fromkeys(_named(groups), "the group column")
-    taken |= dict.fromkeys(_named(model.weights), "the column of weights")
-    taken[target] = "the target"
-    return taken
 
 
 def _group_codes(table: pd.DataFrame, groups: Any) -> IntArray | None:

@@ -9,7 +9,7 @@ from datetime import date
 from math import isfinite, isnan
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from evenfold.estimates.errors import ModelError
@@ -18,10 +18,10 @@ from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import imported, name_of, path_in
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable
-from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, Role, check_params, require_trusted
+from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, check_params, require_trusted
 from evenfold.splitters.naming import code_of, named, plain, recipe_of
 from evenfold.splitters.numbers import plain_numbers
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -36,6 +36,22 @@ OF_0_1 = {
 }
 
 POWER = "sklearn.preprocessing:PowerTransformer"
+
+
+def _with_text_keys(value: Any) -> Any:
+    """Return parameters with ``{"mapping": [[key, value], ...]}`` for what is keyed by numbers: JSON has text alone.
+
+    An object is the recipe that names it.
+    """
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_with_text_keys, value)) if type(value) in (list, tuple) else value
+    if not isinstance(value, Mapping):
+        return value if isinstance(value, (str, int, float, date, NoneType)) else plain(value, "a parameter")
+    pairs = {plain_numbers(key): _with_text_keys(each) for key, each in value.items()}
+    return pairs if all(isinstance(key, str) for key in pairs) else {"mapping": [[*pair] for pair in pairs.items()]}
+
+
+Params = dict[str, Any]  # of an estimator or a transformer, as JSON
 
 
 class Balance(BaseModel):
@@ -59,7 +75,7 @@ class Transform(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     transformer: str = POWER
-    params: dict[str, Any] = Field(default_factory=dict)
+    params: Params = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -71,7 +87,7 @@ class Transform(BaseModel):
         return {"transformer": value} if isinstance(value, str) else value
 
 
-def _or_a_name(schema: dict[str, Any]) -> None:
+def _or_a_name(schema: Params) -> None:
     schema["anyOf"].append({"type": "string"})
 
 
@@ -97,7 +113,7 @@ class ModelSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     estimator: str | None = None
-    params: dict[str, Any] = Field(default_factory=dict)
+    params: Annotated[Params, BeforeValidator(_with_text_keys)] = Field(default_factory=dict)
     task: Task | None = None
     features: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
@@ -126,11 +142,6 @@ class ModelSpec(BaseModel):
             if value.get(name) is not None:
                 raise ValueError(f"{name} is no field any more: {instead}")
         return {name: field for name, field in value.items() if name not in OF_0_1}
-
-    @field_validator("params", mode="before")
-    @classmethod
-    def _of_json(cls, value: Any) -> Any:
-        return _with_text_keys(value)
 
     @field_validator("threshold", mode="before")
     @classmethod
@@ -184,17 +195,14 @@ class ModelSpec(BaseModel):
         if not isinstance(value, Mapping):  # a path would have their say in which file is read
             raise TypeError(f"a {type(value).__name__} is no specification")
         theirs = cls.of(value)
-        parts: list[str | None] = [*parts_in(own.params)]
-        metrics: list[str | None] = [*own.metric_paths]
-        names: list[tuple[str | None, list[str | None], Role]] = [
-            (theirs.estimator, [own.estimator], ESTIMATOR),
-            (_transformer_of(theirs), [_transformer_of(own)], TRANSFORMER),
-            *((part, parts, PART) for part in parts_in(theirs.params)),
-            *((metric, metrics, METRIC) for metric in theirs.metric_paths),
-        ]
-        for name, mine, role in names:
-            if name is not None and name not in mine:
-                require_trusted(name, role)
+        mine, names = ({
+            ESTIMATOR: [model.estimator], TRANSFORMER: [_transformer_of(model)],
+            PART: [*parts_in(model.params)], METRIC: model.metric_paths,
+        } for model in (own, theirs))  # fmt: skip
+        for role, listing in names.items():
+            for name in listing:
+                if name is not None and name not in mine[role]:
+                    require_trusted(name, role)
         if theirs.params != own.params:
             check_params(str(theirs.estimator), theirs.params, closed=True)
         return theirs
@@ -279,19 +287,6 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list) else value
 
 
-def _with_text_keys(value: Any) -> Any:
-    """Return parameters with ``{"mapping": [[key, value], ...]}`` for what is keyed by numbers: JSON has text alone.
-
-    An object is the recipe that names it.
-    """
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_with_text_keys, value)) if type(value) in (list, tuple) else value
-    if not isinstance(value, Mapping):
-        return value if isinstance(value, (str, int, float, date, NoneType)) else plain(value, "a parameter")
-    pairs = {plain_numbers(key): _with_text_keys(each) for key, each in value.items()}
-    return pairs if all(isinstance(key, str) for key in pairs) else {"mapping": [[*pair] for pair in pairs.items()]}
-
-
 def _transformer_of(model: ModelSpec) -> str | None:
     return None if model.target_transform is None else model.target_transform.transformer
 
@@ -311,22 +306,18 @@ def _named(value: Any) -> Mapping[str, object]:
 
 
 def _sentence(error: ValidationError) -> str:
-    sentences = [
-        _of_field(problem["type"], problem["loc"], problem["msg"], problem["input"]) for problem in error.errors()
-    ]
-    return "; ".join(sentences[:MOST_TOLD]) + (
-        f"; and {len(sentences) - MOST_TOLD:,} more." if len(sentences) > MOST_TOLD else ""
-    )
+    def of(problem: Any) -> str:
+        name = ".".join(str(part) for part in problem["loc"])[:60]
+        reason, content = problem["msg"].removeprefix("Value error, "), str(problem["input"])[:60]
+        if not name:
+            return f"the model does not fit: {reason}."
+        if problem["type"] == "extra_forbidden":
+            return f"the model has no field {name!r}{nearest(name, ModelSpec.model_fields)}"
+        return f"model field {name!r} is {content!r}; {reason[:1].lower()}{reason[1:]}."
 
-
-def _of_field(kind: str, place: tuple[int | str, ...], message: str, value: Any) -> str:
-    name = ".".join(str(part) for part in place)[:60]
-    if not name:
-        return f"the model does not fit: {message.removeprefix('Value error, ')}."
-    if kind == "extra_forbidden":
-        return f"the model has no field {name!r}{nearest(name, ModelSpec.model_fields)}"
-    reason, content = message.removeprefix("Value error, "), value[:60] if isinstance(value, str) else str(value)[:60]
-    return f"model field {name!r} is {content!r}; {reason[:1].lower()}{reason[1:]}."
+    problems = error.errors()
+    further = f"; and {len(problems) - MOST_TOLD:,} more." if len(problems) > MOST_TOLD else ""
+    return "; ".join(map(of, problems[:MOST_TOLD])) + further
 
 
 def scaled_logistic_regression(**params: Any) -> Pipeline:
