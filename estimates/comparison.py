@@ -10,22 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import few, overfitting, per_row
-from evenfold.estimates.intervals.methods import (
-    CorrectedT,
-    Spread,
-    around,
-    cancels,
-    corrected_resampled_t,
-    moves,
-    scatter,
-    standard_error,
-    too_few,
-)
+from evenfold.estimates.intervals.methods import CorrectedT, Spread
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.errors import Displayed
 from scipy import stats
 
 from .errors import ModelError
+from .intervals import methods
 from .pairing import SharedRows, exact_test, same_answers, score_of
 from .results import Declined, Interval, require_level, rounded
 
@@ -103,7 +94,7 @@ def compare(
     shared = SharedRows.of(predictions_a, predictions_b, metric_of(metric), on, groups, classes, names)
     (a, b), scores = shared.frames, shared.scores()
     groups = "fold" if ordered else groups or ("group" if "group" in a and "group" in b else None)
-    reason = too_few(a["fold"].nunique()) if ordered else ""
+    reason = methods.too_few(a["fold"].nunique()) if ordered else ""
     test = None if reason else _by_folds(shared, stratified, level, n_train)
     of_rows = None if reason else _by_rows(shared, groups)
     if isinstance(of_rows, Declined):
@@ -127,9 +118,9 @@ def _concluded(
         se = of_rows[0] * sqrt(training.inflation), of_rows[1]
     if test is not None and (se is None or (training.repeats > 1 and test.se > se[0])):
         se = test.se, test.df
-    interval = of_models = around(b - a, of_rows, level, method, "these fitted models")
+    interval = of_models = methods.around(b - a, of_rows, level, method, "these fitted models")
     if not training.alone:
-        interval = around(b - a, se, level, f"{method}, corrected for training", "these recipes on new data")
+        interval = methods.around(b - a, se, level, f"{method}, corrected for training", "these recipes on new data")
     p, verdict = None if se is None else p_of(b - a, *se), _verdict(interval, margin)
     if exact is not None and training.alone:  # one model each, on rows that nobody else was tested on: it decides
         p = exact[0]
@@ -237,11 +228,11 @@ def _by_rows(shared: SharedRows, groups: str | None) -> Spread | Declined | None
         units[shared.keys] = shared.frames[0].groupby(groups, sort=False, dropna=False).ngroup().to_numpy()
     if np.unique(shared.keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
         return None
-    if cancels(influence, units, value):
+    if methods.cancels(influence, units, value):
         return Declined(SAME_DIFFERENCE.format("group or stretch of time"))
-    if difference and not moves(influence, value):
+    if difference and not methods.moves(influence, value):
         return Declined(SAME_DIFFERENCE.format("row"))
-    return standard_error(influence, units)
+    return methods.standard_error(influence, units)
 
 
 def _by_folds(shared: SharedRows, stratified: bool, level: float, n_train: float | None) -> CorrectedT | None:
@@ -258,9 +249,9 @@ def _by_folds(shared: SharedRows, stratified: bool, level: float, n_train: float
         trained.append(n_train or float(shared.tested[shared.frames[0]["repeat"].iloc[lines[0]]]) - len(lines))
     if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
         return None
-    if not scatter(np.asarray(differences)):  # all alike: they say nothing of others
+    if not methods.scatter(np.asarray(differences)):  # all alike: they say nothing of others
         return None
-    return corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
+    return methods.corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
 
 
 def _words(comparison: Comparison, names: tuple[str, str], alike: bool) -> str:

@@ -131,8 +131,7 @@ class Ledger:
 
     def _checked(self, line: str, earlier: Sequence[LookLine]) -> LookLine:
         where = f"line {len(earlier) + 1} of {self.path}"
-        before = earlier[-1]["digest"] if earlier else START
-        number = earlier[-1]["look"] if earlier else 0
+        number, before = (earlier[-1]["look"], earlier[-1]["digest"]) if earlier else (0, START)
         try:
             look = json.loads(line)
         except json.JSONDecodeError:

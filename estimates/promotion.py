@@ -33,7 +33,8 @@ RULE = (
     "refitted and becomes the champion."
 )
 # The grid on which the distribution of a look's statistic is followed, in standard errors.
-LEAST, MOST, POINTS = -6.0, 9.0, 501
+LEAST = -6.0
+GRID, STEP = np.linspace(LEAST, 9.0, 501, retstep=True)
 Floats = NDArray[np.float64]
 
 
@@ -93,12 +94,10 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     ]
     if not looks:
         return float(stats.norm.isf(error))
-    at, step = _grid()
-    mass = _density(tuple(looks)) * step
-    correlation = _alike(looks[-1][0], information)
+    mass, correlation = _density(tuple(looks)) * STEP, _alike(looks[-1][0], information)
 
     def too_much(bound: float) -> float:
-        return float(mass @ ndtr((correlation * at - bound) / _spread(correlation, step))) - error
+        return float(mass @ ndtr((correlation * GRID - bound) / _spread(correlation))) - error
 
     alone = float(stats.norm.isf(error))  # what a look that has none before it asks for, which is never too little
     if too_much(LEAST) <= 0:
@@ -106,24 +105,19 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     return alone if too_much(alone) >= 0 else float(bisect(too_much, LEAST, alone))
 
 
-def _grid() -> tuple[Floats, float]:
-    return np.linspace(LEAST, MOST, POINTS, retstep=True)
-
-
 @lru_cache(maxsize=64)
 def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     """Return the density of the last look's statistic below its bound, and of no look before above its own."""
-    at, step = _grid()
     information, bound = looks[-1]
     if len(looks) == 1:
-        density = np.asarray(stats.norm.pdf(at), dtype=np.float64)
+        density = np.asarray(stats.norm.pdf(GRID), dtype=np.float64)
     else:
         correlation = _alike(looks[-2][0], information)
-        spread = _spread(correlation, step)
-        kernel = np.exp(-0.5 * np.square((at[:, None] - correlation * at[None, :]) / spread))
-        density = kernel @ _density(looks[:-1]) * (step / spread / sqrt(2 * pi))
+        spread = _spread(correlation)
+        kernel = np.exp(-0.5 * np.square((GRID[:, None] - correlation * GRID[None, :]) / spread))
+        density = kernel @ _density(looks[:-1]) * (STEP / spread / sqrt(2 * pi))
     # Of the point that stands for both sides of the bound, the share below it.
-    below: Floats = np.clip((bound - at) / step + 0.5, 0, 1)
+    below: Floats = np.clip((bound - GRID) / STEP + 0.5, 0, 1)
     return density * below
 
 
@@ -132,10 +126,10 @@ def _alike(before: float, information: float) -> float:
     return sqrt(less / more)
 
 
-def _spread(correlation: float, step: float) -> float:
+def _spread(correlation: float) -> float:
     # A kernel narrower than two points would fall between them; a wider one takes the looks for less alike, and so
     # asks for more.
-    return max(sqrt(1 - correlation**2), 2 * step)
+    return max(sqrt(1 - correlation**2), 2 * STEP)
 
 
 @dataclass(frozen=True)
@@ -256,14 +250,13 @@ def compare_draws(
     """
     both = champion.merge(candidate, on="draw", suffixes=("_a", "_b"))
     differences = (both[f"{metric}_b"] - both[f"{metric}_a"]).dropna()
+    words = ""
     if weights[0] != weights[1]:
-        how = OTHER_WEIGHTS.format(*(name or "no weights" for name in weights))
-        return Difference(float(differences.mean()), words=how)
-    if len(differences) < 2:
-        return Difference(float(differences.mean()))
-    if not scatter(differences.to_numpy()):
-        same = f"Each of {len(differences)} draws shows the same difference, which says nothing of others."
-        return Difference(float(differences.mean()), words=same)
+        words = OTHER_WEIGHTS.format(*(name or "no weights" for name in weights))
+    elif len(differences) > 1 and not scatter(differences.to_numpy()):
+        words = f"Each of {len(differences)} draws shows the same difference, which says nothing of others."
+    if words or len(differences) < 2:
+        return Difference(float(differences.mean()), words=words)
     n_test = both["n_test_a"].to_numpy(dtype=float)
     trained = both["n_train_a"].to_numpy(dtype=float) if n_rows is None else n_rows - n_test
     test = corrected_resampled_t(differences, float(trained.mean()), float(n_test.mean()))

@@ -217,14 +217,14 @@ def wald(evidence: Evidence, level: float) -> Interval | Declined:
 
 
 def corrected_wald(evidence: Evidence, level: float) -> Interval | Declined:
-    """Return the interval of the pooled score with the variance of training added.
+    """Return the interval of the pooled score of the recipe: other rows would have trained other models.
 
-    The variance of the rows' mean times 1 + n/n_train x sqrt(o), o the share of the out-of-fold error that training
-    rows do not show; o = 1, also up to 10 degrees of freedom or without scores of training rows, is Nadeau and
-    Bengio's (2003) correction of k-fold cross-validation, (1/k + n_test/n_train) s^2, with s^2 taken from the rows.
-    The models learnt from fewer rows than all: the better end moves by half of (1 - n_train/n) (apparent - value),
-    at most a quarter of its distance. So it holds for stratified folds and does not shrink with repeats. A single
-    split tests one model, whose training is not at chance.
+    The variance over rows counts 1 + c n/n_train times. c = 1 is the correction of Nadeau and Bengio (2003), (1/k +
+    n_test/n_train) s^2, with s^2 of the rows and not of the k folds: so it holds for stratified folds, and repeats do
+    not shrink it. Training moves a score less where models hardly overfit: c = max(sqrt(o), min(1, 10/df)), o the share
+    of the out-of-fold error that training rows do not show, 1 where they have no scores; df, the degrees of freedom.
+    Models that learnt from n_train of n rows are worse than one of all n: the better end moves by half of
+    (1 - n_train/n) (apparent - value), at most a quarter of its distance. A single split tests one model: see ``wald``.
     """
     if len(evidence.scores) < 2:
         return wald(evidence, level)

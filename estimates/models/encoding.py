@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -255,13 +256,11 @@ def encoding_step(
     native = [name for name, way in how.items() if way == CATEGORIES]
     coded = [name for name in native if X[name].dtype != "category"]
     most = min(MOST_CATEGORIES, getattr(estimator, "max_bins", MOST_CATEGORIES + 1) - 1)
+    ordinal = partial(OrdinalEncoder, handle_unknown="use_encoded_value", unknown_value=-1)
     ways = [
-        (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, max_categories=most), coded),
+        (ordinal(max_categories=most), coded),
         (_one_hot(model, estimator, X), [name for name, way in how.items() if way == ONE_HOT]),
-        (
-            OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
-            [name for name, way in how.items() if way == ORDINAL],
-        ),
+        (ordinal(), [name for name, way in how.items() if way == ORDINAL]),
     ]
     used = [(encoder, names) for encoder, names in ways if names]
     if not used:
@@ -271,9 +270,8 @@ def encoding_step(
     transformer = make_column_transformer(*used, remainder="passthrough", verbose_feature_names_out=not plain)
     if coded:
         first = f"{transformer.transformers[0][0]}__"
-        uncoded = [name for name in native if name not in coded]
-        names = [*(first + name for name in coded), *(f"remainder__{name}" for name in uncoded)]
-        estimator = estimator.set_params(categorical_features=names)
+        uncoded = (f"remainder__{name}" for name in native if name not in coded)
+        estimator = estimator.set_params(categorical_features=[*(first + name for name in coded), *uncoded])
     return [("encode", transformer.set_output(transform="pandas"))], estimator
 
 

@@ -103,18 +103,13 @@ def _without_empty(estimator: Any, problem: Problem, train: IntArray | None) -> 
 
 def _deciding(estimator: Any, problem: Problem, seed: int, train: IntArray | None, inner: Splitter | None) -> Any:
     threshold = problem.model.threshold
-    if isinstance(threshold, float):
-        return _from(threshold, estimator, problem)
-    if train is None:
-        raise ModelError(f"threshold: {threshold} depends on the training rows; pass train, their positions.")
-    if threshold == "prevalence":
-        share = np.average(problem.y[train] == problem.positive, weights=problem.mass(train))
-        return _from(float(share), estimator, problem)
-    pairs = inner_pairs(problem, train, seed, inner)
-    return TunedThresholdClassifierCV(estimator, scoring="balanced_accuracy", cv=pairs, random_state=seed)
-
-
-def _from(threshold: float, estimator: Any, problem: Problem) -> Any:
+    if not isinstance(threshold, float):
+        if train is None:
+            raise ModelError(f"threshold: {threshold} depends on the training rows; pass train, their positions.")
+        if threshold == "tuned":
+            pairs = inner_pairs(problem, train, seed, inner)
+            return TunedThresholdClassifierCV(estimator, scoring="balanced_accuracy", cv=pairs, random_state=seed)
+        threshold = float(np.average(problem.y[train] == problem.positive, weights=problem.mass(train)))
     positive = {"pos_label": problem.positive} if problem.positive != problem.classes[1] else {}
     return FixedThresholdClassifier(estimator, threshold=threshold, response_method="predict_proba", **positive)
 
