@@ -13,11 +13,10 @@ from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.results import hearing
 from evenfold.splitters import Splitter
 
 from .errors import EvaluationError, ModelError
-from .results import warned
+from .results import hearing, warned
 
 MOST_FAILED = 0.5
 COUNT = "count_"  # of losses of a metric: the column's name begins so

@@ -116,8 +116,7 @@ def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
         moves = moves - theirs[1]
         units = theirs[2] if units is None else units
     # As for the score itself: neighbours in time depend on one another, so a stretch is one observation.
-    if ours.ordered:
-        units = np.unique(ours.batches, return_inverse=True)[1].reshape(-1)
+    units = ours.batches if ours.ordered else units
     n_units = moves.size if units is None else int(units.max()) + 1
     if n_units < (LEAST_STRETCHES if ours.ordered else 2) or cancels(moves, units, mine[0]):
         return None
@@ -127,11 +126,9 @@ def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
 
 def baseline_of_draws(problem: Problem, draws: Sequence[Drawn], metrics: Sequence[str]) -> tuple[str, pd.DataFrame]:
     """Return the baseline's name and scores on draws' test rows, by metric; NaN where training rows weigh nothing."""
-    rows = []
-    name = MOST_FREQUENT if problem.classes else MEAN
+    rows, name = [], MOST_FREQUENT if problem.classes else MEAN
     for i, (train, test) in draws:
-        frames = baseline_predictions(problem, [(0, i, train, test)])
-        scores = dict.fromkeys(metrics, np.nan)
+        frames, scores = baseline_predictions(problem, [(0, i, train, test)]), dict.fromkeys(metrics, np.nan)
         if frames:
             scores, _ = scores_of_draw(metrics, Answered.of(frames[name], problem.classes))
         rows.append({"draw": i, **scores})

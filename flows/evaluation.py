@@ -103,12 +103,11 @@ def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = 
     if not split.in_blocks:
         fits.results = fits.collect(_each(fits, split.n_splits, "folds", time_limit), [1] * split.n_splits)
         return fits
-    blocks = split.blocks()
-    outcomes = finished_each(fit_fold, [(split, block, model) for block in blocks], time_limit=time_limit)
-    fits.results = fits.collect(outcomes, [last - first for first, last in blocks])
-    if split.kind == "draws":
-        whole = finished_each(fit_fold, [(split, "all rows", model)], time_limit=time_limit)
-        fits.apparent = next(iter(fits.collect(whole, [1])), None)
+    blocks, whole = split.blocks(), ["all rows"] if split.kind == "draws" else []
+    outcomes = finished_each(fit_fold, [(split, i, model) for i in [*blocks, *whole]], time_limit=time_limit)
+    results = fits.collect(outcomes, [*(last - first for first, last in blocks), *[1] * len(whole)])
+    fits.results = [fit for fit in results if fit.i != "all rows"]
+    fits.apparent = next((fit for fit in results if fit.i == "all rows"), None)
     return fits
 
 

@@ -147,10 +147,10 @@ class Evidence:
 
     @cached_property
     def batches(self) -> Codes:
-        """The fold of each of ``rows`` in the first repeat: stretches of time where the rows are ordered."""
+        """The fold of each of ``rows`` in the first repeat, as codes: stretches of time where the rows are ordered."""
         folds = np.zeros(self.rows.size, dtype=np.int64)
         folds[self.lines[0]] = self.parts[0]["fold"].to_numpy()
-        return folds
+        return np.unique(folds, return_inverse=True)[1].reshape(-1)
 
     @cached_property
     def train_ratio(self) -> float:

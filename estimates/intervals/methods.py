@@ -256,10 +256,9 @@ def stretches(evidence: Evidence, level: float) -> Interval | Declined:
 
     The method of batch means, as rows of a stretch may depend on one another. Training counts as in ``corrected_wald``.
     """
-    _, units = np.unique(evidence.batches, return_inverse=True)
-    if reason := too_few(int(units.max()) + 1):
+    if reason := too_few(int(evidence.batches.max()) + 1):
         return Declined(reason)
-    return _from_rows(evidence, level, "stretches of time", True, units.reshape(-1))
+    return _from_rows(evidence, level, "stretches of time", True, evidence.batches)
 
 
 STRATIFIED = (

@@ -295,9 +295,8 @@ def _check_balance(model: ModelSpec, estimator: Any) -> None:
         return
     method = model.balance.method
     if method == "class_weight" and not class_weight_names(estimator):
-        raise ModelError(
-            f"{model.estimator!r} has no class_weight; use balance: {{method: undersample}} or oversample."
-        )
+        lacking = f"{model.estimator!r} has no class_weight"
+        raise ModelError(f"{lacking}; use balance: {{method: undersample}} or oversample.")
     if method == "class_weight" and model.balance.ratio != 1:
         raise ModelError(f"balance: class_weight makes classes equal, and ratio={model.balance.ratio:g}; leave it out.")
     if method != "class_weight" and model.weights:
