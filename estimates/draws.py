@@ -157,7 +157,8 @@ class RowTotals:
     @property
     def means(self) -> Floats:
         """The mean loss of each row, NaN of one without any."""
-        return np.divide(self.sums, self.counts, out=np.full(self.sums.size, np.nan), where=self.counts > 0)
+        means: Floats = np.divide(self.sums, self.counts, out=np.full(self.sums.size, np.nan), where=self.counts > 0)
+        return means
 
     def add(self, rows: IntArray, losses: Floats) -> None:
         """Add the losses of ``rows``; a row may occur more than once."""

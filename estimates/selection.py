@@ -113,8 +113,8 @@ def bias_corrected_best(
     left_out = (1 - 1 / units) ** units  # the share of rows that a resample does not draw
     # A share f of n rows that is drawn without repeats has a mean of variance s^2 / n (1/f - 1), not s^2 / (n f).
     scale = sqrt(inflation / (1 / left_out - 1))
-    ends = (value + scale * (np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]) - value)).tolist()
-    interval = Interval(*ends, level, "bootstrap of the choice (BBC-CV)")
+    low, high = (value + scale * (np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]) - value)).tolist()
+    interval = Interval(low, high, level, "bootstrap of the choice (BBC-CV)")
     chosen = tuple((np.bincount(winners, minlength=plain.size) / len(worth)).tolist())
     return BestOfMany(best, float(plain[best]), value, interval, chosen, (undefined,) if skipped else ())
 

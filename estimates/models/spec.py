@@ -18,7 +18,7 @@ from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import imported, name_of, path_in
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable
-from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, check_params, require_trusted
+from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, Role, check_params, require_trusted
 from evenfold.splitters.naming import code_of, named, plain, recipe_of
 from evenfold.splitters.numbers import plain_numbers
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -195,14 +195,10 @@ class ModelSpec(BaseModel):
         if not isinstance(value, Mapping):  # a path would have their say in which file is read
             raise TypeError(f"a {type(value).__name__} is no specification")
         theirs = cls.of(value)
-        mine, names = ({
-            ESTIMATOR: [model.estimator], TRANSFORMER: [_transformer_of(model)],
-            PART: [*parts_in(model.params)], METRIC: model.metric_paths,
-        } for model in (own, theirs))  # fmt: skip
-        for role, listing in names.items():
-            for name in listing:
-                if name is not None and name not in mine[role]:
-                    require_trusted(name, role)
+        mine, names = own._by_role(), theirs._by_role()
+        for name, role in ((name, role) for role, listing in names.items() for name in listing):
+            if name is not None and name not in mine[role]:
+                require_trusted(name, role)
         if theirs.params != own.params:
             check_params(str(theirs.estimator), theirs.params, closed=True)
         return theirs
@@ -233,6 +229,10 @@ class ModelSpec(BaseModel):
     def import_paths(self) -> list[str]:
         """The import paths of the estimator and its parts."""
         return [*filter(None, [self.estimator]), *parts_in(self.params)]
+
+    def _by_role(self) -> dict[Role, list[str | None]]:
+        parts, metrics = [*parts_in(self.params)], [*self.metric_paths]
+        return {ESTIMATOR: [self.estimator], TRANSFORMER: [_transformer_of(self)], PART: parts, METRIC: metrics}
 
     @property
     def metric_paths(self) -> list[str]:
