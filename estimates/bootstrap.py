@@ -18,12 +18,21 @@ from evenfold.estimates.metrics.registry import metric_of, no_information_rate
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import Declined, Estimate, FoldScore, Interval
 
+TRAINING = 2.0  # times the variance of the recipe's error makes that of the very model's
+OF_A_MEAN = (
+    "the bootstrap's standard error is that of a mean over rows, and {} is none; "
+    "choose folds, whose intervals are for any metric."
+)
+IN, OUT = 0.368, 0.632
+SAME = 0.05  # of err1: .632 and .632+ that are nearer than this say the same
+OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
+
 
 @dataclass(frozen=True)
 class Multiplicities:
     """The counts of each unit (a row, or a group) in each draw, and the share of the mass that the draw leaves out.
 
-    Interval | Declined once for all metrics: O(draws x rows) time, O(draws x units) memory.
+    Made once for all metrics: O(draws x rows) time, O(draws x units) memory.
     """
 
     times: Floats
@@ -76,13 +85,6 @@ def spread_of_draws(
     return sqrt(max(raw - chance, least)), standard_error(own, None, tails=True)[1]
 
 
-TRAINING = 2.0
-OF_A_MEAN = (
-    "the bootstrap's standard error is that of a mean over rows, and {} is none; "
-    "choose folds, whose intervals are for any metric."
-)
-
-
 def interval_of_draws(
     metric: Metric, value: float, err1: float, spread: tuple[float, float], level: float, *, grouped: bool = False
 ) -> Interval | Declined:
@@ -103,11 +105,6 @@ def interval_of_draws(
     se = spread[0] * sqrt(TRAINING) * error / err1
     low, high = within_range(metric, value, se, spread[1], level)
     return Interval(low, high, level, "delta method after the bootstrap", of=RECIPE)
-
-
-IN, OUT = 0.368, 0.632
-SAME = 0.05  # of err1: .632 and .632+ that are nearer than this say the same
-OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from .pairing import SharedRows, exact_test, same_answers, score_of
 from .results import Declined, Interval, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
+REPEATS = 10  # of the folds, as a note proposes them
+SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far another sample would be off."
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,9 +142,6 @@ def training_counts(both: Iterable[tuple[float, float]], best: float, df: float)
     return max(min(1.0, 1.5 * sqrt(most)), few(df))
 
 
-REPEATS = 10
-
-
 def _of_repeats(comparison: Comparison, training: _Training) -> tuple[str, ...]:
     """Return a sentence on the difference that repeats of the folds could show, where one round of them cannot tell."""
     if comparison.verdict != "unknown" or training.alone or training.repeats > 1 or not comparison.resolution:
@@ -199,9 +198,6 @@ def _training(
     if apparent is not None and of_rows is not None and repeats == 1 and shared.same_folds:
         counts = training_counts(zip(scores, apparent, strict=True), shared.metric.high, of_rows[1])
     return _Training(repeats, 0.0 if alone else n / learnt, alone, len(sizes), counts)
-
-
-SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far another sample would be off."
 
 
 def p_of(difference: float, se: float, df: float) -> float:
@@ -271,7 +267,11 @@ def _words(comparison: Comparison, names: tuple[str, str], alike: bool) -> str:
     if comparison.verdict in ("better", "worse"):
         low, high = sorted((abs(interval.low), abs(interval.high)))
         sentence = f"{better} is better by {apart} {record.title}, {replace(interval, low=low, high=high).said(3)}"
-        return f"{sentence}{_fewer(comparison.metric, comparison.a, comparison.b)}, {on_what}."
+        if record.loss is not None:
+            best, worst = sorted(map(record.loss.score, (comparison.a, comparison.b)))
+            what = "fewer errors" if record.loss.share else "less loss"
+            sentence += f"; {1 - best / worst:.0%} {what} on the same rows" if worst > 0 else ""
+        return f"{sentence}, {on_what}."
     if comparison.verdict == "equivalent":
         return f"{first} and {second} are equivalent within {comparison.margin:g}: {apart_as_read}, {on_what}."
     seen = rounded(comparison.resolution or 0.0, 2)
@@ -279,15 +279,6 @@ def _words(comparison: Comparison, names: tuple[str, str], alike: bool) -> str:
         f"No detectable difference between the recipes on these rows: {apart_as_read}; "
         f"differences below {seen} cannot be seen on them."
     )
-
-
-def _fewer(metric: str, a: float, b: float) -> str:
-    loss = metric_of(metric).loss
-    if loss is None:
-        return ""
-    worse, good = sorted((loss.score(a), loss.score(b)), reverse=True)
-    what = "fewer errors" if loss.share else "less loss"
-    return f"; {1 - good / worse:.0%} {what} on the same rows" if worse > 0 else ""
 
 
 def compare_all(

@@ -26,6 +26,14 @@ from .results import Baseline, Declined, Estimate, FoldScore, rounded
 
 MEAN, LAST, MOST_FREQUENT, SHARES = "the mean", "the last value", "the most frequent class", "the class shares"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
+MOST_NAMED = 5  # of the classes that are never predicted
+LEAST_SHIFT = 3.0  # standard errors
+FEW_ROWS = 20  # of a fold, whose own score then means little
+_DEPENDENT = "se = sd/sqrt({n}) takes the folds for independent; they share training rows, so it tends to be too small."
+_REPEATED = "There is no se: repeats use the same rows again, and sd/sqrt(splits) would shrink without new information."
+_NO_POOLED = "{metric} cannot be computed from the predictions of all folds together; the value is the mean over folds."
+_ACROSS = "The value also ranks rows of different folds' models, which lowers it where their scales differ."
+_ONE = "There is one split, so there is no spread."
 
 
 def baseline_predictions(
@@ -181,9 +189,6 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
     )
 
 
-MOST_NAMED = 5
-
-
 def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     """Return one sentence where a classifier never predicts classes that there are; else nothing."""
     there, predicted = set(np.unique(predictions["y"])), set(np.unique(predictions["prediction"]))
@@ -194,9 +199,6 @@ def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     listing = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED])
     of = f"{len(missed)} of the {len(problem.classes)} classes ({listing}{' and more' if missed[MOST_NAMED:] else ''})"
     return f"The model never predicts {of}, which {'is' if len(missed) == 1 else 'are'} {share:.2g} of the rows."
-
-
-LEAST_SHIFT = 3.0  # standard errors
 
 
 def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
@@ -232,9 +234,6 @@ def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     )
 
 
-FEW_ROWS = 20
-
-
 def aggregate(
     scores: Sequence[FoldScore], predictions: Sequence[pd.DataFrame] | pd.DataFrame, problem: Problem, *,
     interval: str = "auto", level: float = 0.95, stratified: bool = False, ordered: bool = False,
@@ -260,13 +259,6 @@ def aggregate(
         words = (no_better(estimate.metric, estimate.value, baseline), *never)
         estimates.append(replace(estimate, baseline=baseline, warnings=tuple(word for word in words if word)))
     return estimates
-
-
-_DEPENDENT = "se = sd/sqrt({n}) takes the folds for independent; they share training rows, so it tends to be too small."
-_REPEATED = "There is no se: repeats use the same rows again, and sd/sqrt(splits) would shrink without new information."
-_NO_POOLED = "{metric} cannot be computed from the predictions of all folds together; the value is the mean over folds."
-_ACROSS = "The value also ranks rows of different folds' models, which lowers it where their scales differ."
-_ONE = "There is one split, so there is no spread."
 
 
 def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[str]) -> Estimate:

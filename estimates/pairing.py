@@ -185,7 +185,10 @@ def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, 
         return ()
     labels = set(np.unique(y).tolist())
     for frame in (a, b):
-        labels |= set(_predicted(frame, y))
+        predicted = frame["prediction"].dropna().unique()
+        if predicted.dtype.kind == y.dtype.kind == "f":  # those of y may come in a shorter float
+            predicted = predicted[~np.isin(predicted, y.astype(predicted.dtype))]
+        labels |= set(predicted.tolist())
     if len({isinstance(label, str) for label in labels}) > 1:
         raise ModelError(
             f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
@@ -200,14 +203,6 @@ def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, 
 def label_of(text: str, kind: type) -> Any:
     """Return the label of a kind that a column's name says; ValueError where it says none."""
     return text == "True" if kind is bool else kind(text)
-
-
-def _predicted(frame: pd.DataFrame, y: np.ndarray[Any, Any]) -> list[Any]:
-    """Return the labels that are predicted, without those of y in a shorter float."""
-    labels = frame["prediction"].dropna().unique()
-    if labels.dtype.kind == y.dtype.kind == "f":
-        labels = labels[~np.isin(labels, y.astype(labels.dtype))]
-    return list(labels.tolist())
 
 
 def _named_by_columns(frame: pd.DataFrame, labels: set[Any]) -> Iterator[str]:

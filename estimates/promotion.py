@@ -36,6 +36,10 @@ RULE = (
 LEAST = -6.0
 GRID, STEP = np.linspace(LEAST, 9.0, 501, retstep=True)
 Floats = NDArray[np.float64]
+OTHER_WEIGHTS = (
+    "Scores of draws are not tested where their weights differ ({} of the champion, {} of the candidate), which makes "
+    "two metrics; compare recipes with the same weights, or split into folds, which are scored alike."
+)
 
 
 @dataclass(frozen=True)
@@ -230,12 +234,6 @@ def decide(
         why += "" if margin == 0 else f"{margin:g}"
     refitted = "; the champion's recipe is refitted on newer rows" if newer else ""
     return decided("champion", newer, f"{why}{refitted}")
-
-
-OTHER_WEIGHTS = (
-    "Scores of draws are not tested where their weights differ ({} of the champion, {} of the candidate), which makes "
-    "two metrics; compare recipes with the same weights, or split into folds, which are scored alike."
-)
 
 
 def compare_draws(

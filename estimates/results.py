@@ -21,6 +21,11 @@ from evenfold.splitters.errors import Displayed
 from evenfold.splitters.kernels import IMPORTANCE
 from sklearn.metrics import confusion_matrix
 
+MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2  # of the importance of features: test rows, and changes of each
+AT_LEAST = 5_000  # predictions that are cheap beside any fit
+MOST_FOLDS = 10  # of which it is measured: the first ones, for more would say the same at the cost of short fits
+MOST_CLASSES = 20  # of a confusion matrix
+
 
 def in_percent(level: float) -> str:
     """Return a level as people read it: ``95 %``, ``99.9 %``."""
@@ -212,11 +217,6 @@ def hearing() -> Iterator[list[str]]:
         _HEARD.reset(token)
 
 
-MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2
-AT_LEAST = 5_000  # predictions that are cheap beside any fit
-MOST_FOLDS = 10  # of which it is measured: the first ones, for more would say the same at the cost of short fits
-
-
 def permutation_importance(
     fitted: Any, problem: Problem, test: IntArray, n_train: int, *, seed: int, path: Sequence[int]
 ) -> dict[str, float]:
@@ -267,9 +267,6 @@ def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
     ]
     table = pd.DataFrame(rows, columns=["feature", "mean", "sd", "least", "most", "folds"])
     return table.sort_values("mean", ascending=False, kind="stable", ignore_index=True)
-
-
-MOST_CLASSES = 20
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,11 @@ from .results import Declined, FoldScore, Interval
 
 # The purpose of the stream, so that these resamples share no numbers with any split.
 SELECTION = 2018
+Means = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # of configurations' losses, by how often units are drawn
+TEST_ROWS_ALONE = (
+    "What choosing flatters is measured draw by draw, by the test rows of one draw alone: it is taken off rather too "
+    "much than too little. The interval is the corrected resampled t."
+)
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,6 @@ class BestOfMany:
     def scores(self, best: float) -> BestOfMany:
         """Return the same of scores ``best`` - loss."""
         return replace(self, naive=best - self.naive, value=best - self.value, interval=self.interval.scores(best))
-
-
-Means = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # of configurations' losses, by how often units are drawn
 
 
 def unit_means(
@@ -248,12 +250,6 @@ def _with_sizes(evidence: Evidence) -> Evidence:
     """Return the evidence and how many rows its folds test, and train on: all others."""
     tested, n = evidence.parts[0].groupby("fold").size().tolist(), evidence.rows.size
     return replace(evidence, scores=[FoldScore("", 0, 0, {}, {}, n - size, size, 0.0, 0.0) for size in tested])
-
-
-TEST_ROWS_ALONE = (
-    "What choosing flatters is measured draw by draw, by the test rows of one draw alone: it is taken off rather too "
-    "much than too little. The interval is the corrected resampled t."
-)
 
 
 def choose_by_draws(

@@ -17,6 +17,7 @@ from evenfold.estimates.results import FoldScore
 
 Pair = tuple[IntArray, IntArray]  # rows to train on and rows to test, as positions in the problem
 MOST_BLOCKS = 200
+ENOUGH = 10.0  # degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -163,12 +164,9 @@ class Evidence:
         seen = [score.apparent[self.metric.name] for score in self.scores if self.metric.name in score.apparent]
         return float(np.mean(seen)) if seen else None
 
-    def of_training(self, value: float, df: float) -> float:
-        """Return the variance of training by that of the tested rows, of a score with so many degrees of freedom."""
-        return self.train_ratio * max(sqrt(overfitting(value, self.apparent, self.metric.high)), few(df))
-
-
-ENOUGH = 10.0
+    def inflation(self, value: float, df: float) -> float:
+        """Return the variance of rows and training by that of rows, of a score with so many degrees of freedom."""
+        return 1.0 + self.train_ratio * max(sqrt(overfitting(value, self.apparent, self.metric.high)), few(df))
 
 
 def overfitting(value: float, apparent: float | None, best: float) -> float:

@@ -16,6 +16,14 @@ from scipy import stats
 
 LEAST_DF = 3.0  # of a variance of uneven groups
 HEAVY, RESAMPLES, MOST_ROWS = 15.0, 999, 20_000  # few degrees of freedom of many rows: a heavy tail
+SAME_SCORE = "every group or stretch of time has the same score, so nothing says how far another sample would be off."
+LEAST_STRETCHES = 3
+STRATIFIED = (
+    "The splits are stratified on the target and so alike by design: their spread understates the uncertainty, and an "
+    "interval made of it covered the truth in as little as .67 of the cases where it said .90."
+)
+ALIKE = "every split has the same score, so their spread says nothing of how far the value is from the truth."
+Spread = tuple[float, float]  # a standard error and its degrees of freedom
 
 
 def standard_error(influence: Floats, units: Codes | None, *, tails: bool = False) -> tuple[float, float]:
@@ -89,7 +97,7 @@ def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
 
 def moves(influence: Floats, value: float) -> bool:
     """Return whether any row moves a score, beyond what sums in floating point do."""
-    return bool(np.any(np.abs(influence) > _rounding(value)))
+    return bool(np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)))
 
 
 def scatter(values: Floats) -> bool:
@@ -97,30 +105,18 @@ def scatter(values: Floats) -> bool:
     return moves(values - values[0], values[0])
 
 
-def _rounding(value: float) -> float:
-    return 1e-12 * max(abs(value), 1.0)
-
-
-SAME_SCORE = "every group or stretch of time has the same score, so nothing says how far another sample would be off."
-
-
 def cancels(influence: Floats, units: Codes | None, value: float) -> bool:
     """Return whether rows move a score and cancel out in every unit, beyond what sums in floating point do."""
     if units is None or not moves(influence, value):
         return False
-    sums = np.bincount(units, weights=influence)
-    return bool(np.all(np.abs(sums) <= np.bincount(units, weights=1e-12 * np.abs(influence) + _rounding(value))))
+    rounding = 1e-12 * np.abs(influence) + 1e-12 * max(abs(value), 1.0)
+    return bool(np.all(np.abs(np.bincount(units, weights=influence)) <= np.bincount(units, weights=rounding)))
 
 
 def _worth(mass: Floats, units: Codes | None) -> float:
     """Return how many rows, or units, of one weight tell as much as these: Kish (1965), Survey sampling."""
     masses = mass if units is None else np.bincount(units, weights=mass)
     return float(np.square(masses.sum()) / np.sum(np.square(masses)))
-
-
-def _inflation(evidence: Evidence, trained: bool, value: float, df: float) -> float:
-    """Return how many times the variance of the rows is that of rows and training; 1 where that is not asked for."""
-    return 1.0 + evidence.of_training(value, df) if trained else 1.0
 
 
 def _of_certain(
@@ -135,7 +131,8 @@ def _of_certain(
     if metric.needs == "every class":  # the score is as uncertain as its rarest class
         n = min(_worth(mass * (y == label), units) for label in np.unique(y[mass > 0]))
     share = (value - metric.low) / (metric.high - metric.low)
-    ends = wilson(share, n / _inflation(evidence, trained, value, n), float(stats.norm.ppf(0.5 + level / 2)))
+    n = n / evidence.inflation(value, n) if trained else n
+    ends = wilson(share, n, float(stats.norm.ppf(0.5 + level / 2)))
     low, high = (metric.low + (metric.high - metric.low) * end for end in ends)
     return Interval(low, high, level, "Wilson, no errors" if share > 0.5 else "Wilson")
 
@@ -155,7 +152,7 @@ def _of_recalls(evidence: Evidence, trained: bool, level: float, name: str) -> I
     value = metric.low + width * float(np.mean(recalls))
     for recall, own in zip(recalls, masses, strict=True):
         n = _worth(own, None)
-        low, high = wilson(recall, n / _inflation(evidence, trained, value, n), z)
+        low, high = wilson(recall, n / evidence.inflation(value, n) if trained else n, z)
         ends.append((recall - low, high - recall))
     below, above = width * np.sqrt(np.sum(np.square(ends), axis=0)) / len(ends)
     return Interval(max(value - below, metric.low), min(value + above, metric.high), level, name)
@@ -200,7 +197,7 @@ def _from_rows(
     loss = metric.loss
     shares = loss is not None and loss.share  # Wilson knows how uncertain they are
     se, df = standard_error(influence, units, tails=not shares)
-    se *= sqrt(_inflation(evidence, trained, value, df))
+    se *= sqrt(evidence.inflation(value, df)) if trained else 1.0
     heavy = loss is not None and units is None and not shares and df < HEAVY and influence.size <= MOST_ROWS
     if heavy and not np.isfinite(metric.low) and value < metric.high:
         apart = metric.high - value
@@ -237,9 +234,6 @@ def corrected_wald(evidence: Evidence, level: float) -> Interval | Declined:
     return replace(interval, high=min(interval.high + further, evidence.metric.high))
 
 
-LEAST_STRETCHES = 3
-
-
 def too_few(n_stretches: int) -> str:
     """Return why so many stretches of time give no interval, and what would; "" where they are enough."""
     if n_stretches >= LEAST_STRETCHES:
@@ -259,15 +253,6 @@ def stretches(evidence: Evidence, level: float) -> Interval | Declined:
     if reason := too_few(int(evidence.batches.max()) + 1):
         return Declined(reason)
     return _from_rows(evidence, level, "stretches of time", True, evidence.batches)
-
-
-STRATIFIED = (
-    "The splits are stratified on the target and so alike by design: their spread understates the uncertainty, and an "
-    "interval made of it covered the truth in as little as .67 of the cases where it said .90."
-)
-ALIKE = "every split has the same score, so their spread says nothing of how far the value is from the truth."
-
-Spread = tuple[float, float]  # a standard error and its degrees of freedom
 
 
 def around(value: float, spread: Spread | None, level: float, method: str, of: str = "") -> Interval | None:

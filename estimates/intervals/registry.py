@@ -17,6 +17,10 @@ from evenfold.estimates.results import Declined, Interval, require_level
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+UNTESTED = -1  # in place of a fold
+MOST_FITS = 1_000  # beyond the evaluation's own
+Losses = tuple[Floats, Floats]  # and the weight of each
+
 
 def bootstrap_interval(
     statistic: Callable[[NDArray[np.int64]], float], n: int, groups: ArrayLike | None = None, *,
@@ -60,11 +64,6 @@ def by_resampling(evidence: Evidence, level: float) -> Interval | Declined:
     if any(np.unique(lines).size != evidence.rows.size for lines in evidence.lines):
         return Declined("the repeats do not test the same rows, so that they cannot be drawn together.")
     return bootstrap_interval(evidence.score_drawn, evidence.rows.size, evidence.units, level=level, seed=evidence.seed)
-
-
-UNTESTED = -1
-MOST_FITS = 1_000
-Losses = tuple[Floats, Floats]  # and the weight of each
 
 
 def nested_interval(

@@ -22,6 +22,8 @@ from scipy.stats import rankdata
 from .record import Answered, Codes, Floats, Influence, RowLoss
 from .scoring import OF, OF_ONE_CLASS, among_rows, positive_class, scorer_of
 
+STEP = 1e-4  # of a cell's mass; the error of a central difference is of the order of its square
+
 
 def wrong(rows: Answered) -> Floats:
     """Return 1 for a row whose prediction is wrong, else 0."""
@@ -173,9 +175,6 @@ def _of_two(ranking: Floats, positive: NDArray[np.bool_], mass: Floats) -> Influ
     auc = float(np.average(placed[positive], weights=mass[positive]))
     total = np.where(positive, mass[positive].sum(), mass[~positive].sum())
     return auc, (placed - auc) * mass * positive.size / total
-
-
-STEP = 1e-4  # of a cell's mass; the error of a central difference is of the order of its square
 
 
 def influence_on_cells(name: str, rows: Answered) -> Influence:

@@ -18,6 +18,14 @@ from sklearn.utils import ClassifierTags, RegressorTags
 
 MOST_SHOWN_CLASSES = 5
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Task = Literal["classification", "regression"]
+# ``share``: of 1. ``target``: the target's own unit. ``none``: a number without a unit.
+Unit = Literal["share", "target", "target squared", "none"]
+# What every fold must hold for its own score to mean what the metric means.
+FoldNeed = Literal["nothing", "every class", "spread"]
+Influence = tuple[float, Floats]
 
 
 class Responses:
@@ -159,15 +167,6 @@ def describe_classes(y: NDArray[Any]) -> str:
     return f"{'one class' if len(levels) == 1 else f'{len(levels)} classes'} ({listing}{more})"
 
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
-Task = Literal["classification", "regression"]
-# ``share``: of 1. ``target``: the target's own unit. ``none``: a number without a unit.
-Unit = Literal["share", "target", "target squared", "none"]
-# What every fold must hold for its own score to mean what the metric means.
-FoldNeed = Literal["nothing", "every class", "spread"]
-
-
 @dataclass(frozen=True)
 class Answered:
     """n rows with a model's answers: all that a part of a metric is a function of.
@@ -256,9 +255,6 @@ class RowLoss:
     def score(self, loss: float) -> float:
         """Return the score of a mean loss, or the mean loss of a score: the map is its own inverse."""
         return self.best - loss
-
-
-Influence = tuple[float, Floats]
 
 
 @dataclass(frozen=True)

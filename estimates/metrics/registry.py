@@ -17,6 +17,10 @@ from . import formulas
 from .record import Answered, Influence, Metric, RowLoss, recorded
 from .scoring import OF, OF_ONE_CLASS, lower_is_better, path_in, score, scorer_of, title_of
 
+N_PERMUTATIONS = 100
+# The purpose of the stream, so that these permutations share no numbers with any split.
+NO_INFORMATION = 632
+
 
 def _mean(name: str, title: str, loss: RowLoss, **more: Any) -> Metric:
     """Return the record of a mean over rows; an error where its best score is 0."""
@@ -161,11 +165,6 @@ def influence_of(metric: str, rows: Answered) -> Influence | None:
         return None
     value, influence = record.influence(rows)
     return (value, influence) if np.all(np.isfinite(influence)) else None
-
-
-N_PERMUTATIONS = 100
-# The purpose of the stream, so that these permutations share no numbers with any split.
-NO_INFORMATION = 632
 
 
 def no_information_rate(metric: str, rows: Answered, *, seed: int = 0) -> float:

@@ -22,6 +22,11 @@ from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, r2_score
 
 _NAMED = re.compile(r"([\w.]+:\w+)(?:\((.{1,500})\))?", re.DOTALL)
 ERRORS = ("_error", "_loss", "_deviance")  # how scikit-learn ends the names of functions that are better lower
+OF = " of "
+# What is asked of one of two classes, by its name alone or as ``recall of yes``; specificity is of the other one.
+OF_ONE_CLASS = ("precision", "recall", "f1", "jaccard", "average_precision", "sensitivity", "specificity")
+_RATES = ("sensitivity", "specificity")
+_YES = ("yes", "true", "on")
 
 
 def path_in(metric: str) -> str | None:
@@ -124,13 +129,6 @@ def _parts(scorer: Any) -> tuple[Any, bool, Any, dict[str, object]]:
 
 def _written(name: str, options: Mapping[str, object]) -> str:
     return f"{name}({', '.join(f'{each}={options[each]!r}' for each in sorted(options))})" if options else name
-
-
-OF = " of "
-# What is asked of one of two classes, by its name alone or as ``recall of yes``; specificity is of the other one.
-OF_ONE_CLASS = ("precision", "recall", "f1", "jaccard", "average_precision", "sensitivity", "specificity")
-_RATES = ("sensitivity", "specificity")
-_YES = ("yes", "true", "on")
 
 
 def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:

@@ -37,6 +37,12 @@ LEFT_OUT: dict[Kind, str] = {
 }
 A_FOLD = "the fold of each row, as an export writes it; list it in features to use it"
 ROW_NUMBERS = ("rownames", "Unnamed: 0", "__index_level_0__")  # as R and pandas call those that they write
+ROWS_A_VALUE = 10  # of text with fewer rows a value, which is a name rather than a category, nothing is learnt
+MOST_COLUMNS = 50  # that a text becomes where it was not asked for: the rarest values share the last one
+MOST_CATEGORIES = 254  # a histogram has 255 bins, one of them for what is missing
+CATEGORIES, ONE_HOT, ORDINAL, ITSELF = "categories", "one-hot", "ordinal", "itself"
+NAMING = ("cat_features", "categorical_features", "categorical_feature", "text_features")  # parameters of libraries
+MARKS = re.compile(r'[\[\]<>{}",:]')  # what LightGBM or XGBoost take in no name of a column
 
 
 def kind_of(column: pd.Series) -> Kind:
@@ -150,13 +156,6 @@ def _ready(column: pd.Series, kind: Kind) -> Any:
     return np.asarray(days, dtype=np.float64)
 
 
-ROWS_A_VALUE = 10  # of text with fewer rows a value, which is a name rather than a category, nothing is learnt
-MOST_COLUMNS = 50  # that a text becomes where it was not asked for: the rarest values share the last one
-MOST_CATEGORIES = 254  # a histogram has 255 bins, one of them for what is missing
-CATEGORIES, ONE_HOT, ORDINAL, ITSELF = "categories", "one-hot", "ordinal", "itself"
-NAMING = ("cat_features", "categorical_features", "categorical_feature", "text_features")  # parameters of libraries
-
-
 def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> dict[str, str]:
     """Return why each text column of a table is no feature where none are listed: "" for those that are.
 
@@ -195,8 +194,13 @@ def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Ki
     estimator = _made(model) if names else None
     if estimator is None:
         return frozenset()
-    if _begins_with_an_encoder(estimator):
-        return frozenset(names)
+    first = estimator
+    while isinstance(first, Pipeline):
+        first = first.steps[0][1]
+    if isinstance(first, BaseEstimator) and not isinstance(first, ColumnTransformer):
+        tags = get_tags(first).input_tags
+        if tags.categorical or tags.string:
+            return frozenset(names)
     parts = [part for part in parts_of(estimator) if isinstance(part, ColumnTransformer)]
     selections = [columns for part in parts for _, _, columns in part.transformers]
     seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in selections) else table
@@ -214,15 +218,6 @@ def _made(model: ModelSpec) -> Any:
 
 def _selects(estimator: Any) -> bool:
     return any(isinstance(part, ColumnTransformer) for part in parts_of(estimator))
-
-
-def _begins_with_an_encoder(estimator: Any) -> bool:
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[0][1]
-    if isinstance(estimator, ColumnTransformer) or not isinstance(estimator, BaseEstimator):
-        return False
-    tags = get_tags(estimator).input_tags
-    return bool(tags.categorical or tags.string)
 
 
 def encodings(
@@ -284,9 +279,6 @@ def _one_hot(model: ModelSpec, estimator: Any, X: pd.DataFrame) -> OneHotEncoder
     texts = [X[name] for name in X if not is_numeric_dtype(X[name].dtype)] if foreign else []
     marked = any(MARKS.search(str(value)) for column in texts for value in column.unique())
     return encoder.set_params(feature_name_combiner=column_name) if marked else encoder
-
-
-MARKS = re.compile(r'[\[\]<>{}",:]')  # what LightGBM or XGBoost take in no name of a column
 
 
 def column_name(feature: str, value: Any) -> str:

@@ -27,6 +27,13 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 if TYPE_CHECKING:
     from .spec import ModelSpec
 
+BOOSTING = "sklearn.ensemble:HistGradientBoosting"
+DEFAULTS: dict[str, tuple[str, tuple[str, ...]]] = {  # the model and the metrics
+    "regression": (f"{BOOSTING}Regressor", ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error")),
+    "binary": (f"{BOOSTING}Classifier", ("roc_auc", "accuracy", "balanced_accuracy")),
+    "multiclass": (f"{BOOSTING}Classifier", ("accuracy", "balanced_accuracy", "neg_log_loss")),
+}
+
 
 def nearest(name: str, among: Iterable[str]) -> str:
     """Return ``; did you mean 'a' or 'b'?`` with the closest of ``among``, or their list where none is close."""
@@ -124,14 +131,6 @@ def _made(path: str, maker: Any, params: Mapping[str, object]) -> Any:
         raise ModelError(f"{path!r} does not accept its parameters: {refusal(error)}{near}") from None
     except Exception as error:
         raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
-
-
-BOOSTING = "sklearn.ensemble:HistGradientBoosting"
-DEFAULTS: dict[str, tuple[str, tuple[str, ...]]] = {  # the model and the metrics
-    "regression": (f"{BOOSTING}Regressor", ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error")),
-    "binary": (f"{BOOSTING}Classifier", ("roc_auc", "accuracy", "balanced_accuracy")),
-    "multiclass": (f"{BOOSTING}Classifier", ("accuracy", "balanced_accuracy", "neg_log_loss")),
-}
 
 
 def default_for(task: Task, n_classes: int = 0) -> tuple[str, tuple[str, ...]]:

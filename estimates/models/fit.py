@@ -32,6 +32,8 @@ from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
 
 INNER_FOLDS = 5
+# Raise it when a change here can change a score: it is part of every score key.
+FIT_VERSION = 6
 
 
 def assemble(problem: Problem, seed: int, train: IntArray | None = None, inner: Splitter | None = None) -> Any:
@@ -131,10 +133,6 @@ def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | 
             "repeat; leave it out, or use BalancedGroupKFold."
         )
     return list(inner.split(np.zeros((train.size, 1)), y, groups))
-
-
-# Raise it when a change here can change a score: it is part of every score key.
-FIT_VERSION = 6
 
 
 def fit_and_score(

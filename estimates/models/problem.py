@@ -22,6 +22,8 @@ from .encoding import choose_features, encodings, feature_table, kind_of, plain_
 from .estimators import check_metrics, check_options, error_of, infer_task, named_estimator
 from .spec import ModelSpec, Task
 
+IntArray = NDArray[np.int64]
+
 
 def require_none_missing(missing: NDArray[np.bool_], what: str) -> None:
     """Raise ModelError where a value is missing; ``what``: the column's role."""
@@ -145,9 +147,6 @@ def _completed(model: ModelSpec, column: pd.Series, task: Task, classes: tuple[A
         )
     check_options(completed, task, classes, y, str(column.name))
     return completed
-
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ OF_0_1 = {
 }
 
 POWER = "sklearn.preprocessing:PowerTransformer"
+Params = dict[str, Any]  # of an estimator or a transformer, as JSON
 
 
 def _with_text_keys(value: Any) -> Any:
@@ -49,9 +50,6 @@ def _with_text_keys(value: Any) -> Any:
         return value if isinstance(value, (str, int, float, date, NoneType)) else plain(value, "a parameter")
     pairs = {plain_numbers(key): _with_text_keys(each) for key, each in value.items()}
     return pairs if all(isinstance(key, str) for key in pairs) else {"mapping": [[*pair] for pair in pairs.items()]}
-
-
-Params = dict[str, Any]  # of an estimator or a transformer, as JSON
 
 
 class Balance(BaseModel):
