@@ -168,18 +168,16 @@ def _verdict(interval: Interval | None, margin: float) -> Verdict:
 
 @dataclass(frozen=True)
 class _Training:
-    """The training of models: ``ratio`` n/n_train, of which a part ``counts``; ``alone``: in one split."""
+    """The training of models: ``ratio`` n/n_train; ``alone``: in one split.
+
+    ``inflation``: the variance of the recipes' difference over that of the fitted models' difference.
+    """
 
     repeats: int
     ratio: float
     alone: bool
     splits: int
-    counts: float
-
-    @property
-    def inflation(self) -> float:
-        """The variance of the recipes' difference over that of the fitted models' difference."""
-        return 1.0 if self.alone else 1 / self.repeats + self.ratio * self.counts
+    inflation: float
 
 
 def _training(
@@ -197,7 +195,8 @@ def _training(
         )
     if apparent is not None and of_rows is not None and repeats == 1 and shared.same_folds:
         counts = training_counts(zip(scores, apparent, strict=True), shared.metric.high, of_rows[1])
-    return _Training(repeats, 0.0 if alone else n / learnt, alone, len(sizes), counts)
+    ratio, inflation = (0.0, 1.0) if alone else (n / learnt, 1 / repeats + n / learnt * counts)
+    return _Training(repeats, ratio, alone, len(sizes), inflation)
 
 
 def p_of(difference: float, se: float, df: float) -> float:

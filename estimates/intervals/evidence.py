@@ -27,7 +27,7 @@ class Evidence:
     ``predictions``: of all tested rows (row, repeat, fold, y, prediction, …). ``scores``: of the splits.
     ``stratified``: whether the splits are stratified on the target. ``ordered``: whether rows follow one another in
     time and are split in that order. ``refits``: predictions of the further fits of a method
-    (``IntervalMethod.splits``), in their order. ``held``: as of ``Answered``.
+    (``further_splits``), in their order. ``held``: as of ``Answered``.
     """
 
     metric: Metric

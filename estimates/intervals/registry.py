@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import sqrt
 
@@ -149,6 +149,8 @@ def not_nestable(evidence: Evidence) -> str:
 
 def nested(evidence: Evidence, level: float) -> Interval | Declined:
     """Return the interval of a metric that is a mean over rows."""
+    if reason := not_nestable(evidence):
+        return Declined(reason)
     loss, k = evidence.metric.loss, evidence.parts[0]["fold"].nunique()
     assert loss is not None
     if not evidence.refits:
@@ -186,18 +188,14 @@ RECIPES = "the recipe, trained on other rows like these, on new rows"
 
 @dataclass(frozen=True)
 class IntervalMethod:
-    """A way to make an interval: a phrase ``of`` what lies in it, and the function that makes it.
+    """A way to make an interval: a phrase ``of`` what lies in it, and the function that makes it, or says why not.
 
-    ``make``: the interval at a level, or why there is none. ``splits``: its further fits, as rows to train on and
-    to test, whose predictions become ``Evidence.refits``. ``unfit``: why it is not for such evidence and a remedy,
-    before any fit; else "". ``follows_time``: whether rows that follow one another in time may depend on one
-    another. Phrases for the docs: ``only``, what it is for, and ``fits``, how many ``splits`` there are.
+    ``follows_time``: whether rows that follow one another in time may depend on one another. Phrases for the docs:
+    ``only``, what it is for, and ``fits``, how many further ones it asks for (see ``further_splits``).
     """
 
     of: str
     make: Callable[[Evidence, float], Interval | Declined]
-    splits: Callable[[Evidence], list[Pair]] | None = None
-    unfit: Callable[[Evidence], str] = field(default=lambda _: "", repr=False)
     follows_time: bool = False
     only: str = ""
     fits: str = ""
@@ -209,9 +207,7 @@ METHODS: dict[str, IntervalMethod] = {
     "stretches": IntervalMethod(PAST, stretches, follows_time=True),
     "bootstrap": IntervalMethod(MODELS, by_resampling),
     "corrected_t": IntervalMethod(RECIPES, of_splits, follows_time=True, only="folds that are not stratified"),
-    "nested": IntervalMethod(
-        RECIPE, nested, nested_splits, not_nestable, only="means over rows, without groups", fits="k(k - 1)/2 a repeat"
-    ),
+    "nested": IntervalMethod(RECIPE, nested, only="means over rows, without groups", fits="k(k - 1)/2 a repeat"),
 }
 INTERVALS = ("auto", "bootstrap", "corrected_t", "nested", "none")  # the others are chosen by auto alone
 DEPENDENT = (
@@ -234,8 +230,6 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
         return Declined("")
     by_default = "stretches" if evidence.ordered else "corrected_wald"
     chosen = METHODS[by_default if method == "auto" else method]
-    if reason := chosen.unfit(evidence):
-        return Declined(reason)
     interval = chosen.make(evidence, level)
     if isinstance(interval, Declined):
         return interval
@@ -245,5 +239,4 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
 
 def further_splits(evidence: Evidence, method: str) -> list[Pair]:
     """Return the fits that a method asks for beyond the evaluation's own; their predictions are its ``refits``."""
-    chosen = METHODS.get(method)
-    return [] if chosen is None or chosen.splits is None or chosen.unfit(evidence) else chosen.splits(evidence)
+    return nested_splits(evidence) if method == "nested" and not not_nestable(evidence) else []
