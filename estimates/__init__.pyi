@@ -10,7 +10,6 @@ from .comparison import (
     compare as compare,
     compare_all as compare_all,
 )
-from .draws import DrawScores as DrawScores, score_draws as score_draws
 from .errors import EvaluationError as EvaluationError, ModelError as ModelError
 from .folds import (
     aggregate as aggregate,
@@ -41,6 +40,7 @@ from .metrics.registry import (
     metric_of as metric_of,
     no_information_rate as no_information_rate,
 )
+from .models.draws import DrawScores as DrawScores, score_draws as score_draws
 from .models.estimators import (
     DEFAULTS as DEFAULTS,
     check_metrics as check_metrics,

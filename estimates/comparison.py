@@ -17,7 +17,7 @@ from scipy import stats
 
 from .errors import ModelError
 from .intervals import methods
-from .pairing import SharedRows, exact_test, same_answers, score_of
+from .intervals.pairing import SharedRows, exact_test, same_answers, score_of
 from .results import Declined, Interval, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]

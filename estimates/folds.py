@@ -19,9 +19,9 @@ from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
-from .draws import Drawn, scores_of_draw
 from .errors import EvaluationError
 from .intervals.methods import LEAST_STRETCHES, around, cancels, corrected_resampled_t, scatter, standard_error
+from .models.draws import Drawn, scores_of_draw
 from .results import Baseline, Declined, Estimate, FoldScore, rounded
 
 MEAN, LAST, MOST_FREQUENT, SHARES = "the mean", "the last value", "the most frequent class", "the class shares"

@@ -12,11 +12,11 @@ from math import isfinite, sqrt
 import numpy as np
 import pandas as pd
 
-from .draws import DrawScores
 from .intervals.evidence import Evidence
 from .intervals.methods import SAME_SCORE, cancels, moves, standard_error, within_range
 from .intervals.registry import RECIPE, interval_for
 from .metrics.registry import metric_of
+from .models.draws import DrawScores
 from .models.problem import IntArray, Problem
 from .results import Declined, FoldScore, Interval
 

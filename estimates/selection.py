@@ -16,8 +16,8 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
-from .draws import MOST_FAILED, DrawScores
 from .errors import ModelError
+from .models.draws import MOST_FAILED, DrawScores
 from .results import Declined, FoldScore, Interval
 
 # The purpose of the stream, so that these resamples share no numbers with any split.

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics, compare
+from evenfold.estimates.intervals.pairing import label_of
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import OF_ONE_CLASS, is_trusted, name_of, of_positive
 from evenfold.estimates.models.spec import Task
-from evenfold.estimates.pairing import label_of
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
 from evenfold.tasks.record import reading

@@ -12,7 +12,7 @@ from evenfold.estimates import (
     no_information_rate,
 )
 from evenfold.estimates.bootstrap import interval_of_draws, spread_of_draws
-from evenfold.estimates.draws import RowTotals
+from evenfold.estimates.models.draws import RowTotals
 
 from .processes import POPULATION, Array, Process, Sample
 from .study import LEVEL, Covered, _covered, _frame, _population

@@ -229,8 +229,9 @@ class ModelSpec(BaseModel):
         return [*filter(None, [self.estimator]), *parts_in(self.params)]
 
     def _by_role(self) -> dict[Role, list[str | None]]:
-        parts, metrics = [*parts_in(self.params)], [*self.metric_paths]
-        return {ESTIMATOR: [self.estimator], TRANSFORMER: [_transformer_of(self)], PART: parts, METRIC: metrics}
+        parts: list[str | None] = [*parts_in(self.params)]
+        roles = {ESTIMATOR: [self.estimator], TRANSFORMER: [_transformer_of(self)], PART: parts}
+        return roles | {METRIC: [*self.metric_paths]}
 
     @property
     def metric_paths(self) -> list[str]:

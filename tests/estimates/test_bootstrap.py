@@ -12,8 +12,8 @@ from evenfold.estimates import (
     bootstrap_estimate,
     no_information_rate,
 )
-from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.metrics.record import Replay
+from evenfold.estimates.models.draws import RowTotals
 from evenfold.splitters import Bootstrap, Stream
 from sklearn.metrics import get_scorer
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from evaluations import frame_of, normals
 from evenfold.estimates import ModelError, compare, corrected_resampled_t
+from evenfold.estimates.intervals.pairing import classes_of, paired
 from evenfold.estimates.metrics.record import codes_of
-from evenfold.estimates.pairing import classes_of, paired
 
 
 def of_folds(y: Any, prediction: Any, **columns: Any) -> pd.DataFrame:

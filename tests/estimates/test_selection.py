@@ -19,7 +19,7 @@ from evenfold.estimates import (
     simplest_near_best,
     unit_means,
 )
-from evenfold.estimates.draws import RowTotals
+from evenfold.estimates.models.draws import RowTotals
 from evenfold.estimates.selection import chosen_inside
 from evenfold.splitters import Stream
 from scipy import stats

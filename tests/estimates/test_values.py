@@ -25,10 +25,10 @@ from evenfold.estimates import (
     level_scores_of_draws,
 )
 from evenfold.estimates.bootstrap import interval_of_draws
-from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.intervals.methods import within_range
 from evenfold.estimates.metrics.record import replay
 from evenfold.estimates.metrics.scoring import score
+from evenfold.estimates.models.draws import RowTotals
 from evenfold.estimates.results import rounded
 from evenfold.splitters import Predefined
 from scipy import stats

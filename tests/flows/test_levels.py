@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelSpec, Problem
-from evenfold.estimates.draws import DrawScores, RowTotals
 from evenfold.estimates.levels import LevelScore, level_scores, level_scores_of_draws, widest_gap
+from evenfold.estimates.models.draws import DrawScores, RowTotals
 from evenfold.estimates.results import FoldScore, Interval
 from evenfold.flows import evaluate, tune
 from evenfold.flows.outcomes import GateError

@@ -8,15 +8,15 @@ from time import perf_counter
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Answered, Floats, Responses
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.metrics.scoring import method_of
-from evenfold.estimates.models.fit import features_for, fitted, take
-from evenfold.estimates.models.problem import IntArray, Problem
+from evenfold.estimates.results import hearing, warned
 from evenfold.splitters import Splitter
 
-from .errors import EvaluationError, ModelError
-from .results import hearing, warned
+from .fit import features_for, fitted, take
+from .problem import IntArray, Problem
 
 MOST_FAILED = 0.5
 COUNT = "count_"  # of losses of a metric: the column's name begins so

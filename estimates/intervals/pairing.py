@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered, Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import first_line, score
 from evenfold.splitters.deployed import cause_of
 from numpy.typing import NDArray
 from scipy import stats
-
-from .errors import ModelError
 
 # What two rows of one table may differ in, and two tests of a row never do.
 TOLD_APART = {"y": "target", "row": "row number", "weight": "weight", "group": "group"}
