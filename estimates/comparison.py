@@ -150,10 +150,9 @@ def _of_repeats(comparison: Comparison, training: _Training) -> tuple[str, ...]:
     repeated = comparison.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
     if repeated >= comparison.resolution:
         return ()
-    return (
-        f"{REPEATS} repeats of the folds (Repeated), with {REPEATS} times as many fits, could show differences of "
-        f"about this size: {rounded(repeated, 2)} {metric_of(comparison.metric).title}.",
-    )
+    size = f"about this size: {rounded(repeated, 2)} {metric_of(comparison.metric).title}."
+    fits = f"{REPEATS} repeats of the folds (Repeated), with {REPEATS} times as many fits"
+    return (f"{fits}, could show differences of {size}",)
 
 
 def _verdict(interval: Interval | None, margin: float) -> Verdict:
@@ -189,10 +188,8 @@ def _training(
     alone = len(sizes) == 1
     learnt = n_train or float(np.mean(n - sizes.to_numpy()))
     if not alone and learnt < 1:
-        raise ModelError(
-            f"each of the {repeats} repeats has one fold, which does not say how many rows its model learnt from; "
-            "give n_train."
-        )
+        what = f"each of the {repeats} repeats has one fold, which does not say how many rows its model learnt from"
+        raise ModelError(f"{what}; give n_train.")
     if apparent is not None and of_rows is not None and repeats == 1 and shared.same_folds:
         counts = training_counts(zip(scores, apparent, strict=True), shared.metric.high, of_rows[1])
     ratio, inflation = (0.0, 1.0) if alone else (n / learnt, 1 / repeats + n / learnt * counts)
@@ -273,11 +270,8 @@ def _words(comparison: Comparison, names: tuple[str, str], alike: bool) -> str:
         return f"{sentence}, {on_what}."
     if comparison.verdict == "equivalent":
         return f"{first} and {second} are equivalent within {comparison.margin:g}: {apart_as_read}, {on_what}."
-    seen = rounded(comparison.resolution or 0.0, 2)
-    return (
-        f"No detectable difference between the recipes on these rows: {apart_as_read}; "
-        f"differences below {seen} cannot be seen on them."
-    )
+    unseen = f"differences below {rounded(comparison.resolution or 0.0, 2)} cannot be seen on them"
+    return f"No detectable difference between the recipes on these rows: {apart_as_read}; {unseen}."
 
 
 def compare_all(

@@ -183,10 +183,9 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
         return f"The model does no better than predicting {baseline.name} for every row: {scores}."
     if interval is None or interval.low > 0:
         return None
-    return (
-        f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
-        f"better by {rounded(baseline.difference, 2)}, {interval.said(2)}."
-    )
+    by = f"better by {rounded(baseline.difference, 2)}, {interval.said(2)}"
+    unclear = "These rows do not show that the model is better than predicting"
+    return f"{unclear} {baseline.name} for every row: {scores}; {by}."
 
 
 def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
@@ -217,21 +216,17 @@ def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
         worst = int(np.argmax(means - there))
         if (means - there)[worst] < LEAST_SHIFT * sqrt(there[worst] * (1 - there[worst]) / n):
             return None
-        return (
-            f"Balancing shifted the probabilities: that of {shown(str(problem.classes[worst]))} is {means[worst]:.3g} "
-            f"on average, and its share of the rows is {there[worst]:.3g}; where probabilities count, leave "
-            "balance out and set a threshold."
-        )
+        label, advice = shown(str(problem.classes[worst])), "leave balance out and set a threshold"
+        what = f"{means[worst]:.3g} on average, and its share of the rows is {there[worst]:.3g}"
+        return f"Balancing shifted the probabilities: that of {label} is {what}; where probabilities count, {advice}."
     if model.target_transform is None or problem.classes:
         return None
     said_mean, mean = float(predictions["prediction"].mean()), float(predictions["y"].mean())
     if abs(said_mean - mean) < LEAST_SHIFT * float(predictions["y"].std(ddof=1)) / sqrt(n):
         return None
-    return (
-        f"The transform of the target makes predictions medians: they are {said_mean:.3g} on average, and "
-        f"{problem.target} is {mean:.3g}; where sums count, choose a model of "
-        "means, such as loss: gamma, without a transform."
-    )
+    advice = "where sums count, choose a model of means, such as loss: gamma, without a transform"
+    means = f"they are {said_mean:.3g} on average, and {problem.target} is {mean:.3g}"
+    return f"The transform of the target makes predictions medians: {means}; {advice}."
 
 
 def aggregate(
@@ -271,10 +266,8 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
     pooled = None if np.isnan(evidence.pooled) else evidence.pooled
     value = mean if pooled is None else pooled
     if value is None:
-        raise EvaluationError(
-            f"{metric.title} is undefined in every fold and for all predictions together; use another metric, such as "
-            "neg_mean_absolute_error or accuracy."
-        )
+        what = f"{metric.title} is undefined in every fold and for all predictions together"
+        raise EvaluationError(f"{what}; use another metric, such as neg_mean_absolute_error or accuracy.")
     of_spread = f"{spread_note(len(test), 'folds')} {_REPEATED if repeated else _DEPENDENT.format(n=len(test))}"
     notes = [
         (_ONE if len(test) == 1 else of_spread) if test else None,
@@ -296,10 +289,9 @@ def _lacking(evidence: Evidence, mean: float | None) -> str | None:
     need, problem = evidence.metric.needs, evidence.problem
     if need == "nothing" or evidence.predictions is None:
         return None
+    title = evidence.metric.title
     if mean is None:
-        return (
-            f"{evidence.metric.title}: each fold tests one row, so the value is that of all rows' predictions together."
-        )
+        return f"{title}: each fold tests one row, so the value is that of all rows' predictions together."
     folds = evidence.predictions.groupby(["repeat", "fold"])["y"]
     if need == "every class" and (poor := int((folds.nunique() < len(problem.classes)).sum())):
         what = f"{poor} of {folds.ngroups} folds lack a class"
@@ -307,10 +299,8 @@ def _lacking(evidence: Evidence, mean: float | None) -> str | None:
         what = f"folds have as few as {int(folds.size().min())} rows"
     else:
         return None
-    return (
-        f"{evidence.metric.title}: {what}, so that their own scores mean little (their mean is {mean:.3g}); the value "
-        "is the score of all folds' predictions together."
-    )
+    little = f"{title}: {what}, so that their own scores mean little (their mean is {mean:.3g})"
+    return f"{little}; the value is the score of all folds' predictions together."
 
 
 def spread_note(n: int, what: str) -> str:

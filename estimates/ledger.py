@@ -90,10 +90,8 @@ class Ledger:
         least = min((limit for limit in budgets if limit is not None), default=None)
         if least is not None and number > least:
             times = "once" if number == 2 else f"{number - 1} times"
-            raise SplitError(
-                f"the holdout was looked at {times} and its budget is {least}; lock fresh rows away (split new "
-                "data with a holdout of their own)."
-            )
+            remedy = "lock fresh rows away (split new data with a holdout of their own)"
+            raise SplitError(f"the holdout was looked at {times} and its budget is {least}; {remedy}.")
         look: LookLine = {
             "holdout": self.holdout, "look": number, "before": before, "by": by, "when": when, "reason": reason,
             "model": dict(model), "budget": least, "digest": "",
@@ -125,9 +123,8 @@ class Ledger:
                 os.fsync(file.fileno())
         except OSError as error:
             why = error.strerror or str(error)
-            raise SplitError(
-                f"the look cannot be written to {self.path} ({why}), so the holdout stays closed; make it writable."
-            ) from None
+            what = f"cannot be written to {self.path} ({why}), so the holdout stays closed"
+            raise SplitError(f"the look {what}; make it writable.") from None
 
     def _checked(self, line: str, earlier: Sequence[LookLine]) -> LookLine:
         where = f"line {len(earlier) + 1} of {self.path}"
@@ -137,19 +134,14 @@ class Ledger:
         except json.JSONDecodeError:
             look = None
         if not isinstance(look, dict) or set(look) != LookLine.__required_keys__:
-            raise SplitError(
-                f"{where} is not a whole record; the ledger was cut, or something else wrote to it: restore it from a "
-                "copy."
-            )
+            what = "is not a whole record; the ledger was cut, or something else wrote to it"
+            raise SplitError(f"{where} {what}: restore it from a copy.")
         if look["digest"] != digest_of(look) or look["holdout"] != self.holdout:
-            raise SplitError(
-                f"{where} was changed: its digest is not that of what it says; restore the ledger from a copy."
-            )
+            what = "was changed: its digest is not that of what it says"
+            raise SplitError(f"{where} {what}; restore the ledger from a copy.")
         if look["before"] != before or look["look"] <= number:
-            raise SplitError(
-                f"a look is missing before {where}, which follows another than the one above it; restore the ledger "
-                "from a copy."
-            )
+            what = f"a look is missing before {where}, which follows another than the one above it"
+            raise SplitError(f"{what}; restore the ledger from a copy.")
         return cast(LookLine, look)
 
 

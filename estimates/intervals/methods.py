@@ -36,9 +36,8 @@ def standard_error(influence: Floats, units: Codes | None, *, tails: bool = Fals
     """
     sums = influence if units is None else np.bincount(units, weights=influence).astype(np.float64)
     if sums.size < 2:
-        raise ModelError(
-            f"an interval needs 2 independent rows or groups, and there is {sums.size}; use a finer grouping."
-        )
+        needed = f"an interval needs 2 independent rows or groups, and there is {sums.size}"
+        raise ModelError(f"{needed}; use a finer grouping.")
     share = np.full(sums.size, 1 / sums.size) if units is None else np.bincount(units) / influence.size
     squares = np.square(sums)
     se = sqrt(float(np.sum(squares / (1 - share)))) / influence.size
@@ -239,10 +238,8 @@ def too_few(n_stretches: int) -> str:
     if n_stretches >= LEAST_STRETCHES:
         return ""
     there = "1 stretch is" if n_stretches == 1 else f"{n_stretches} stretches are"
-    return (
-        f"rows of a time series depend on one another, and {there} too few to say how much; "
-        f"use {LEAST_STRETCHES} splits or more."
-    )
+    few = f"rows of a time series depend on one another, and {there} too few to say how much"
+    return f"{few}; use {LEAST_STRETCHES} splits or more."
 
 
 def stretches(evidence: Evidence, level: float) -> Interval | Declined:

@@ -96,14 +96,11 @@ def paired(
     left, right = left.loc[shared], right.loc[shared]
     differ = int((left["y"].to_numpy() != right["y"].to_numpy()).sum())
     if differ:
-        raise ModelError(
-            f"the target differs in {differ:,} of {len(shared):,} shared rows; compare runs on the same data."
-        )
+        where = f"{differ:,} of {len(shared):,} shared rows"
+        raise ModelError(f"the target differs in {where}; compare runs on the same data.")
     if "weight" in left and not left["weight"].groupby(level="repeat").any().all():
-        raise ModelError(
-            f"the weights of {names[0]} are 0 on all shared rows of a repeat ({len(shared):,} rows are shared), so "
-            "there is no score; compare rows that weigh something."
-        )
+        where = f"on all shared rows of a repeat ({len(shared):,} rows are shared), so there is no score"
+        raise ModelError(f"the weights of {names[0]} are 0 {where}; compare rows that weigh something.")
     notes = [] if len(shared) == len(a) == len(b) else _left_out(left, (a, b), on, names)
     if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
         notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
@@ -123,9 +120,8 @@ def _tested_often(frame: pd.DataFrame, by: list[str], name: str) -> bool:
     for column, what in TOLD_APART.items():
         others = again - int(frame.duplicated([*by, column]).sum()) if column in frame and column not in by else 0
         if others:
-            raise ModelError(
-                f"{others:,} rows of {name} have the same {', '.join(by)} and another {what}; a key names one row."
-            )
+            alike = f"have the same {', '.join(by)} and another {what}"
+            raise ModelError(f"{others:,} rows of {name} {alike}; a key names one row.")
     return True
 
 
@@ -139,10 +135,8 @@ def _left_out(
         notes.append(f"Compared on the {rows[0]:,} shared rows of {_of_both(rows[1:], names)}.")
     of_shared = [int(each.reindex(tests[0].index).sum()) for each in tests]
     if of_shared[0] < max(of_shared):
-        notes.append(
-            f"Compared on the first tests of each row, as many as both have: {of_shared[0]:,} of "
-            f"{_of_both(of_shared[1:], names)}."
-        )
+        both = f"{of_shared[0]:,} of {_of_both(of_shared[1:], names)}"
+        notes.append(f"Compared on the first tests of each row, as many as both have: {both}.")
     return notes
 
 
@@ -189,9 +183,8 @@ def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, 
             predicted = predicted[~np.isin(predicted, y.astype(predicted.dtype))]
         labels |= set(predicted.tolist())
     if len({isinstance(label, str) for label in labels}) > 1:
-        raise ModelError(
-            f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
-        )
+        what = f"y and the predictions of {' and '.join(names)} name classes by numbers and by text"
+        raise ModelError(f"{what}; name them alike.")
     kind = next(type(label) for label in labels)
     for text in {text for frame in (a, b) for text in _named_by_columns(frame, labels)}:
         with suppress(ValueError):  # a column of somebody's own

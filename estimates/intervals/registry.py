@@ -48,10 +48,8 @@ def bootstrap_interval(
     if undefined := int(np.isnan(scores).sum()):
         lacking = f"the metric is undefined in {undefined:,} of {scores.size:,} resamples"
         if undefined > scores.size / 2:
-            return Declined(
-                f"the bootstrap interval is undefined: {lacking}; "
-                "use more rows, another metric, or the interval from the rows' losses."
-            )
+            remedy = "use more rows, another metric, or the interval from the rows' losses"
+            return Declined(f"the bootstrap interval is undefined: {lacking}; {remedy}.")
         low, high = np.nanquantile(scores, [0.5 - level / 2, 0.5 + level / 2]).tolist()
         notes = (f"{lacking[0].upper()}{lacking[1:]}, which are left out.",)
     if low == high:
@@ -122,16 +120,12 @@ def _folds(evidence: Evidence) -> Iterator[NDArray[np.int64]]:
 def not_nestable(evidence: Evidence) -> str:
     """Return why a nested cross-validation is not for such evidence, and what would be."""
     if evidence.metric.loss is None:
-        return (
-            f"nested cross-validation needs a mean over rows, and {evidence.metric.title} is none; "
-            "choose auto or bootstrap."
-        )
+        needed = f"a mean over rows, and {evidence.metric.title} is none"
+        return f"nested cross-validation needs {needed}; choose auto or bootstrap."
     n, units = evidence.rows.size, evidence.units
     if units is not None and np.unique(units).size < n:
-        return (
-            f"nested cross-validation takes rows for independent, and the rows of each of {np.unique(units).size:,} "
-            "groups err together; choose auto."
-        )
+        together = f"the rows of each of {np.unique(units).size:,} groups err together"
+        return f"nested cross-validation takes rows for independent, and {together}; choose auto."
     trained = any(score.n_train + score.n_test != n for score in evidence.scores)
     if trained or any(part.shape[0] != n for part in evidence.parts):
         return "nested cross-validation needs folds that test every row, and train on all others; choose auto."
@@ -140,10 +134,8 @@ def not_nestable(evidence: Evidence) -> str:
         return f"nested cross-validation needs 3 folds, and has {k}; choose auto."
     fits = len(evidence.parts) * k * (k - 1) // 2
     if fits > MOST_FITS:
-        return (
-            f"nested cross-validation of {k:,} folds asks for {fits:,} further fits, and {MOST_FITS:,} is the most; "
-            "use fewer folds, or choose auto."
-        )
+        what = f"of {k:,} folds asks for {fits:,} further fits, and {MOST_FITS:,} is the most"
+        return f"nested cross-validation {what}; use fewer folds, or choose auto."
     return ""
 
 

@@ -77,10 +77,8 @@ def _one_a_row(answer: Any, n: int) -> Any:
     if shape == (n, 1):
         return np.asarray(answer).reshape(-1)
     if len(shape) != 1:
-        raise EvaluationError(
-            f"predict returned an array of shape {shape}, and 1 value for each of {n:,} rows is needed; predict one "
-            "target."
-        )
+        what = f"predict returned an array of shape {shape}, and 1 value for each of {n:,} rows is needed"
+        raise EvaluationError(f"{what}; predict one target.")
     return answer
 
 
@@ -316,9 +314,7 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
     at = np.minimum(np.searchsorted(levels, values), levels.size - 1)
     other = np.flatnonzero(levels[at] != values)
     if other.size:
-        raise ModelError(
-            f"{other.size:,} of {values.size:,} labels {'is' if other.size == 1 else 'are'} not among "
-            f"{describe_classes(levels)}, such as {shown(repr(values[other[0]].item()))}; name every class that is "
-            "predicted, or use a model that predicts no others."
-        )
+        of = f"{other.size:,} of {values.size:,} labels {'is' if other.size == 1 else 'are'} not among"
+        what = f"{of} {describe_classes(levels)}, such as {shown(repr(values[other[0]].item()))}"
+        raise ModelError(f"{what}; name every class that is predicted, or use a model that predicts no others.")
     return at

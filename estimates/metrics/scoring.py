@@ -117,10 +117,8 @@ def name_of(metric: Any) -> str:
             return next((name for name, each in scorers.items() if each._score_func is metric), None) or named(metric)
     except SplitError as error:
         raise ModelError(str(error)) from None
-    raise ModelError(
-        f"a value of type {type(metric).__name__} is no metric; pass a scorer's name, make_scorer(...), or a function "
-        "of (y_true, y_pred)."
-    )
+    remedy = "pass a scorer's name, make_scorer(...), or a function of (y_true, y_pred)"
+    raise ModelError(f"a value of type {type(metric).__name__} is no metric; {remedy}.")
 
 
 def _parts(scorer: Any) -> tuple[Any, bool, Any, dict[str, object]]:
@@ -189,9 +187,8 @@ def positive_class(classes: tuple[Any, ...], positive: Any) -> Any:
         word = isinstance(positive, bool) and isinstance(label, str) and (label.lower() in _YES) == positive
         if word or str(label) == str(positive):
             return label
-    raise ModelError(
-        f"positive is {shown(repr(positive))}, and the target holds {describe_classes(np.asarray(classes))}."
-    )
+    held = describe_classes(np.asarray(classes))
+    raise ModelError(f"positive is {shown(repr(positive))}, and the target holds {held}.")
 
 
 def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], positive: Any) -> tuple[str, ...]:
@@ -304,19 +301,16 @@ def _undefined(metric: str, rows: Answered, name: str, side: str, because: str) 
         return f"{name} has no {side} row; decide a split of the rows that there are."
     start = f"{name}: {metric} is undefined: its {y.size:,} {side} {'row holds' if y.size == 1 else 'rows hold'}"
     if bad := _not_finite(metric, rows):
-        return (
-            f"{name}: {metric} is undefined: the model's answers for {bad:,} of its {y.size:,} {side} rows are not "
-            "finite numbers. Use a model that answers every row with one, or exclude the features that it overflows on."
-        )
+        why = f"the model's answers for {bad:,} of its {y.size:,} {side} rows are not finite numbers"
+        remedy = "Use a model that answers every row with one, or exclude the features that it overflows on"
+        return f"{name}: {metric} is undefined: {why}. {remedy}."
     if classes is None:
         ends = [shown(f"{end:g}") for end in (y.min(), y.max())]
         held = f"the one value {ends[0]}" if y.min() == y.max() else f"values of {ends[0]} to {ends[1]}"
         return f"{start} {held}; {because} Use fewer folds{_another(metric, 'neg_mean_absolute_error')}."
     if np.unique(y).size < len(classes):
-        return (
-            f"{start} {describe_classes(y)} of the model's {len(classes)}; {because} "
-            f"Use a strategy that stratifies, fewer folds{_another(metric, 'accuracy')}."
-        )
+        remedy = f"Use a strategy that stratifies, fewer folds{_another(metric, 'accuracy')}"
+        return f"{start} {describe_classes(y)} of the model's {len(classes)}; {because} {remedy}."
     advice = "Use a model that predicts these" if metric == "accuracy" else "Choose another metric such as accuracy"
     return f"{start} {describe_classes(y)}; {because} {advice}."
 

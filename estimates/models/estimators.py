@@ -145,9 +145,8 @@ def infer_task(target: pd.Series) -> Task:
         return "regression"
     if kind in "iufbOUST":
         return "classification"
-    raise ModelError(
-        f"target {target.name!r} holds {target.dtype}, neither numbers nor classes; choose another target."
-    )
+    what = f"{target.dtype}, neither numbers nor classes"
+    raise ModelError(f"target {target.name!r} holds {what}; choose another target.")
 
 
 def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) -> None:
@@ -169,10 +168,8 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
             of_classes = f" ({listing})" if classes else ""
             related = [name for name in sorted(scorers) if name.startswith(f"{metric}_")]
             alike = "".join(f"{name}, " for name in related if not error_of(name, task, classes))
-            raise ModelError(
-                f"metric {metric!r} cannot score this {task} target{of_classes}: {needs} "
-                f"Metrics that can: {alike}{suited}."
-            ) from None
+            what = f"cannot score this {task} target{of_classes}: {needs}"
+            raise ModelError(f"metric {metric!r} {what} Metrics that can: {alike}{suited}.") from None
 
 
 def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool = False) -> Exception | None:
@@ -210,17 +207,14 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
         try:
             clone(transformer).fit(np.asarray(y, dtype=np.float64).reshape(-1, 1))
         except Exception as error:
-            raise ModelError(
-                f"target_transform {model.target_transform.transformer!r} cannot transform target {target!r} "
-                f"({shown(f'{y.min():g} to {y.max():g}')}): {reason_of(error)}"
-            ) from None
+            what = f"target {target!r} ({shown(f'{y.min():g} to {y.max():g}')}): {reason_of(error)}"
+            name = model.target_transform.transformer
+            raise ModelError(f"target_transform {name!r} cannot transform {what}") from None
     for metric in model.metrics:
         methods = method_of(metric)
         if not any(hasattr(estimator, method) for method in methods):
-            raise ModelError(
-                f"metric {metric!r} needs {' or '.join(methods)}, and {model.estimator!r} has none; "
-                "choose another metric, or another estimator."
-            )
+            lacking = f"needs {' or '.join(methods)}, and {model.estimator!r} has none"
+            raise ModelError(f"metric {metric!r} {lacking}; choose another metric, or another estimator.")
     if model.weights and not any(map(_takes_weights, parts_of(estimator))):
         # A meta-estimator passes on what it gets: scikit-learn's routing tells it where, or raises.
         inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
@@ -299,10 +293,8 @@ def _check_balance(model: ModelSpec, estimator: Any) -> None:
     if method == "class_weight" and model.balance.ratio != 1:
         raise ModelError(f"balance: class_weight makes classes equal, and ratio={model.balance.ratio:g}; leave it out.")
     if method != "class_weight" and model.weights:
-        raise ModelError(
-            f"balance: {method} changes the rows, and weights has one value per row; "
-            "use balance: {method: class_weight}, or leave one of the two out."
-        )
+        what = f"balance: {method} changes the rows, and weights has one value per row"
+        raise ModelError(f"{what}; use balance: {{method: class_weight}}, or leave one of the two out.")
 
 
 def _check_threshold(model: ModelSpec, classes: tuple[Any, ...], estimator: Any) -> None:
@@ -311,13 +303,9 @@ def _check_threshold(model: ModelSpec, classes: tuple[Any, ...], estimator: Any)
     if len(classes) != 2:
         raise ModelError(f"threshold is for two classes, and the target has {len(classes)}; leave it out.")
     if model.threshold == "prevalence" and model.balance is not None:
-        raise ModelError(
-            "threshold: prevalence and balance each correct for the rarer class, together they correct twice; "
-            "leave one of the two out."
-        )
+        twice = "each correct for the rarer class, together they correct twice"
+        raise ModelError(f"threshold: prevalence and balance {twice}; leave one of the two out.")
     needed = ("predict_proba", "decision_function") if model.threshold == "tuned" else ("predict_proba",)
     if not any(hasattr(estimator, method) for method in needed):
-        raise ModelError(
-            f"threshold: {model.threshold} needs {' or '.join(needed)}, and {model.estimator!r} has none; "
-            "use another estimator, or balance."
-        )
+        lacking = f"needs {' or '.join(needed)}, and {model.estimator!r} has none"
+        raise ModelError(f"threshold: {model.threshold} {lacking}; use another estimator, or balance.")

@@ -128,10 +128,8 @@ def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | 
     if inner is None:
         inner = (StratifiedKFold if groups is None else BalancedGroupKFold)(INNER_FOLDS, random_state=seed)
     if groups is not None and not inner.needs.groups:
-        raise ModelError(
-            f"the inner strategy {type(inner).__name__} keeps no groups whole, and the training rows have groups or "
-            "repeat; leave it out, or use BalancedGroupKFold."
-        )
+        what = f"{type(inner).__name__} keeps no groups whole, and the training rows have groups or repeat"
+        raise ModelError(f"the inner strategy {what}; leave it out, or use BalancedGroupKFold.")
     return list(inner.split(np.zeros((train.size, 1)), y, groups))
 
 
@@ -158,9 +156,8 @@ def fit_and_score(
             if len(test):
                 answers.say("predict")
         except Exception as error:  # a model raises what it likes
-            raise EvaluationError(
-                f"{name}: the model cannot predict its {len(test):,} test rows: {reason_with_advice(problem.X, error)}"
-            ) from cause_of(error)
+            what = f"the model cannot predict its {len(test):,} test rows: {reason_with_advice(problem.X, error)}"
+            raise EvaluationError(f"{name}: {what}") from cause_of(error)
         scores = scores_of(metrics, problem.answered(answers, test), name=name, side="test")
         apparent = scores_of(metrics, problem.answered(on_train, train), name=name, side="training")
     heard += of_scores if len(test) > 1 else []  # what one row has no score of is not worth a warning each
@@ -207,10 +204,8 @@ def fitted(
         raise
     except Exception as error:
         held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
-        raise EvaluationError(
-            f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
-            f"{reason_with_advice(problem.X, error)}"
-        ) from cause_of(error)
+        what = f"the model could not be fitted on its {len(train):,} training rows{held}"
+        raise EvaluationError(f"{name}: {what}: {reason_with_advice(problem.X, error)}") from cause_of(error)
 
 
 def _saying_labels(problem: Problem, train: NDArray[np.int64], learn: Callable[[Problem], Any]) -> Any:
@@ -249,10 +244,8 @@ def reason_with_advice(X: pd.DataFrame, error: Exception) -> str:
         names = [str(name) for name in holed if holed[name].any()]
         if word in str(error) and names:
             listing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-            return (
-                f"{reason} {what} values are in {listing}: {way}, exclude what holds them, or leave the model out: the "
-                "default model takes them as they are"
-            )
+            others = "exclude what holds them, or leave the model out: the default model takes them as they are"
+            return f"{reason} {what} values are in {listing}: {way}, {others}"
     return reason
 
 

@@ -29,10 +29,8 @@ def require_none_missing(missing: NDArray[np.bool_], what: str) -> None:
     """Raise ModelError where a value is missing; ``what``: the column's role."""
     rows = np.flatnonzero(missing)
     if rows.size:
-        raise ModelError(
-            f"{what} is missing (None or NaN) in {rows.size:,} of {missing.size:,} rows "
-            f"(first at {first_rows(rows)}); drop or fill those rows first."
-        )
+        where = f"{rows.size:,} of {missing.size:,} rows (first at {first_rows(rows)})"
+        raise ModelError(f"{what} is missing (None or NaN) in {where}; drop or fill those rows first.")
 
 
 def target_column(table: pd.DataFrame, target: str) -> pd.Series:
@@ -71,30 +69,21 @@ def values_of(
     y, classes = (_numbers(column), ()) if task == "regression" else _labels(column)
     if labels is not None:
         return y, labels
-    if len(classes) == 1:
-        raise ModelError(
-            f"target {column.name!r} holds one class ({shown(repr(classes[0]))}) in all {y.size:,} rows; "
-            "there is nothing to predict."
-        )
-    if not classes and y.min() == y.max():
-        raise ModelError(
-            f"target {column.name!r} is {shown(f'{y[0]:g}')} in all {y.size:,} rows; there is nothing to predict."
-        )
+    if len(classes) == 1 or (not classes and y.min() == y.max()):
+        value = f"holds one class ({shown(repr(classes[0]))})" if classes else f"is {shown(f'{y[0]:g}')}"
+        raise ModelError(f"target {column.name!r} {value} in all {y.size:,} rows; there is nothing to predict.")
     return y, classes
 
 
 def _numbers(column: pd.Series) -> NDArray[Any]:
     if kind_of(column) != "number":
-        raise ModelError(
-            f"target {column.name!r} holds {column.dtype}, and regression needs numbers; use task: classification."
-        )
+        held = f"holds {column.dtype}, and regression needs numbers"
+        raise ModelError(f"target {column.name!r} {held}; use task: classification.")
     y = plain_numbers(column).astype(np.float64)
     infinite = np.flatnonzero(~np.isfinite(y))
     if infinite.size:
-        raise ModelError(
-            f"target {column.name!r} is infinite in {infinite.size:,} of {y.size:,} rows "
-            f"(first at {first_rows(infinite)}); drop those rows first."
-        )
+        where = f"{infinite.size:,} of {y.size:,} rows (first at {first_rows(infinite)})"
+        raise ModelError(f"target {column.name!r} is infinite in {where}; drop those rows first.")
     return y
 
 
@@ -107,22 +96,17 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
     if y.dtype.kind == "f":
         beyond = int(np.count_nonzero(np.abs(y) >= 2.0**53))
         if beyond:  # where two classes may be one number
-            raise ModelError(
-                f"target {column.name!r} is infinite or beyond 2**53 in {beyond:,} rows, which are no classes; correct "
-                "those rows."
-            )
+            what = f"is infinite or beyond 2**53 in {beyond:,} rows, which are no classes"
+            raise ModelError(f"target {column.name!r} {what}; correct those rows.")
         if np.any(y != np.floor(y)):
-            raise ModelError(
-                f"target {column.name!r} holds {np.unique(y).size:,} different fractional numbers, and classification "
-                "needs classes; use task: regression."
-            )
+            what = f"holds {np.unique(y).size:,} different fractional numbers, and classification needs classes"
+            raise ModelError(f"target {column.name!r} {what}; use task: regression.")
         y = y.astype(np.int64)
     try:
         levels = np.unique(y).tolist()
     except TypeError as error:
-        raise ModelError(
-            f"target {column.name!r} mixes kinds of values ({reason_of(error)}); make them all text."
-        ) from None
+        what = f"mixes kinds of values ({reason_of(error)})"
+        raise ModelError(f"target {column.name!r} {what}; make them all text.") from None
     return y, tuple(levels)
 
 
@@ -280,10 +264,8 @@ def _weights(table: pd.DataFrame, model: ModelSpec, task: Task, classes: tuple[A
     weights = plain_numbers(table[model.weights]).astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
-        raise ModelError(
-            f"weights column {model.weights!r} is missing, infinite or negative in {bad.size:,} of {weights.size:,} "
-            f"rows (first at {first_rows(bad)}); weights are numbers of at least 0."
-        )
+        what = f"missing, infinite or negative in {bad.size:,} of {weights.size:,} rows (first at {first_rows(bad)})"
+        raise ModelError(f"weights column {model.weights!r} is {what}; weights are numbers of at least 0.")
     for metric in model.metrics:
         if error_of(metric, task, classes, weighed=True):
             raise ModelError(f"metric {metric!r} cannot weigh rows; leave weights out, or choose another metric.")
