@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan, sqrt
 
 import numpy as np
@@ -147,10 +148,8 @@ def bootstrap_estimate(err: float, err1: float, oob: float, gamma: float) -> Boo
     weight = OUT / (1 - IN * rate)
     e632, e632plus = IN * err + OUT * err1, (1 - weight) * err + weight * capped
     by_heart = err < 0.5 * err1 and not abs(e632plus - e632) <= SAME * err1  # without .632+ nothing is alike
-    note = (
-        f"The apparent error ({err:.3g}) is less than half of err1 ({err1:.3g}): the model nearly knows its "
-        "training rows by heart, and .632 is then too optimistic; read .632+."
-    )
+    advice = "the model nearly knows its training rows by heart, and .632 is then too optimistic; read .632+"
+    note = f"The apparent error ({err:.3g}) is less than half of err1 ({err1:.3g}): {advice}."
     return BootstrapEstimate(err, err1, oob, gamma, rate, weight, e632, e632plus, note if by_heart else "")
 
 
@@ -213,10 +212,8 @@ def _with_intervals(
     scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
     err1, grouped = float(np.average(per_row, weights=mass)), problem.groups is not None
     spread = spread_of_draws(per_row, mass, problem.units(rows), drawn, metric.loss.best - scores)
-    return [
-        estimate.bounded(interval_of_draws(metric, estimate.value, err1, spread, level, grouped=grouped))
-        for estimate in estimates
-    ]
+    around = partial(interval_of_draws, metric, err1=err1, spread=spread, level=level, grouped=grouped)
+    return [estimate.bounded(around(estimate.value)) for estimate in estimates]
 
 
 def _ingredients(
@@ -234,12 +231,9 @@ def _ingredients(
         return bootstrap_estimate(best - on_all, error, error, best - gamma).scores(best), [note]
     lost, weights = draws.totals[metric].means[rows], answered.weights
     seen = np.isfinite(lost)
-    estimate = bootstrap_estimate(
-        err=answered.mean(loss.of(answered)),
-        err1=float(np.average(lost[seen], weights=None if weights is None else weights[seen])),
-        oob=float(np.mean(loss.best - out)),
-        gamma=loss.score(gamma),
-    )
+    err, oob = answered.mean(loss.of(answered)), float(np.mean(loss.best - out))
+    err1 = float(np.average(lost[seen], weights=None if weights is None else weights[seen]))
+    estimate = bootstrap_estimate(err, err1, oob, loss.score(gamma))
     never = int(np.sum(~seen))
     note = f"{never:,} of {seen.size:,} rows were never out of bag and are not in err1; draw more resamples."
     return estimate.scores(loss.best), [note] if never else []

@@ -282,10 +282,8 @@ def compare_all(
     Holm (1979) keeps the chance that any equal candidate is called better or worse at 1 - level. ``how``: as for
     ``compare``.
     """
-    comparisons = {
-        name: compare(reference, frame, metric, **how | {"names": ("the reference", name)})
-        for name, frame in candidates.items()
-    }
+    comparisons = {name: compare(reference, frame, metric, **how | {"names": ("the reference", name)})
+                   for name, frame in candidates.items()}  # fmt: skip
     order = sorted((one.p, name) for name, one in comparisons.items() if one.p is not None)
     least = 0.0
     for rank, (p, name) in enumerate(order):

@@ -47,16 +47,10 @@ def widest_gap(levels: Sequence[LevelScore], metric: str) -> tuple[float, LevelS
 
     Only pairs whose intervals do not overlap count: small levels differ by chance. None where there is no such pair.
     """
-    scored = [
-        (level, level.value, level.interval)
-        for level in levels
-        if level.metric == metric and level.value is not None and level.interval is not None
-    ]
-    apart = [
-        (high - low, better, worse)
-        for (better, high, above), (worse, low, below) in permutations(scored, 2)
-        if better.attribute == worse.attribute and above.low > below.high
-    ]
+    scored = [(level, level.value, level.interval) for level in levels
+              if level.metric == metric and level.value is not None and level.interval is not None]  # fmt: skip
+    apart = [(high - low, better, worse) for (better, high, above), (worse, low, below) in permutations(scored, 2)
+             if better.attribute == worse.attribute and above.low > below.high]  # fmt: skip
     return max(apart, key=lambda pair: pair[0], default=None)
 
 

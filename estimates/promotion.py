@@ -91,11 +91,8 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     at a Brownian motion. Source: Lan and DeMets (1983), Discrete sequential boundaries for clinical trials, by the
     recursion of Armitage, McPherson and Rowe (1969). Looks without information are left out. O(looks x 501^2).
     """
-    looks = [
-        (look.information, look.bound)
-        for look in earlier
-        if look.information and isfinite(look.information) and look.bound is not None
-    ]
+    looks = [(look.information, look.bound) for look in earlier
+             if look.information and isfinite(look.information) and look.bound is not None]  # fmt: skip
     if not looks:
         return float(stats.norm.isf(error))
     mass, correlation = _density(tuple(looks)) * STEP, _alike(looks[-1][0], information)
@@ -227,11 +224,8 @@ def decide(
     if low is not None and low > -margin:
         why = "the candidate is better" if low > 0 else f"the candidate is not worse by more than {margin:g}"
         return decided("candidate", True, why)
-    if high is not None and high < 0:
-        why = "the candidate is worse"
-    else:
-        why = "the candidate is not shown to be better" if margin == 0 else "the candidate may be worse by more than "
-        why += "" if margin == 0 else f"{margin:g}"
+    why = f"the candidate may be worse by more than {margin:g}" if margin else "the candidate is not shown to be better"
+    why = "the candidate is worse" if high is not None and high < 0 else why
     refitted = "; the champion's recipe is refitted on newer rows" if newer else ""
     return decided("champion", newer, f"{why}{refitted}")
 

@@ -261,10 +261,8 @@ def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
     Empty where no fold has any. Folds share training rows, so their spread is no interval.
     """
     measured = pd.DataFrame([score.importance for score in scores if score.importance])
-    rows = [
-        (name, column.mean(), column.std(), column.min(), column.max(), int(column.count()))
-        for name, column in measured.items()
-    ]
+    rows = [(name, column.mean(), column.std(), column.min(), column.max(), int(column.count()))
+            for name, column in measured.items()]  # fmt: skip
     table = pd.DataFrame(rows, columns=["feature", "mean", "sd", "least", "most", "folds"])
     return table.sort_values("mean", ascending=False, kind="stable", ignore_index=True)
 

@@ -240,10 +240,9 @@ def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: 
         losses, masses = zip(*(one.lost(loss) for one in evidences), strict=True)
         how = unit_means(np.column_stack(losses), first.units, masses[0])
     n = 200 if loss is None else 1_000  # scorers are slow
-    worth = bias_corrected_best(
-        *how, tolerance=tolerance, inflation=inflation, n_resamples=n, level=level, seed=seed
-    ).scores(0.0 if loss is None else loss.best)
-    return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
+    worth = bias_corrected_best(*how, tolerance=tolerance, inflation=inflation, n_resamples=n, level=level, seed=seed)
+    scored = worth.scores(0.0 if loss is None else loss.best)
+    return replace(scored, interval=scored.interval.within(first.metric.low, first.metric.high))
 
 
 def _with_sizes(evidence: Evidence) -> Evidence:

@@ -90,9 +90,8 @@ def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
     error = Reading(*(exp(min(value - usual, 700.0)) for value in (now.spread.value, *ends["spread"])))
     figures = {"slope": slope, "error": error}
     if not (slope.sound and error.sound):
-        return Judgement(
-            "refused", tuple(_told(name, each, target) for name, each in figures.items() if not each.sound), figures
-        )
+        wrong = tuple(_told(name, each, target) for name, each in figures.items() if not each.sound)
+        return Judgement("refused", wrong, figures)
     if slope.low <= 0:
         sentence = f"The champion is too weak to judge the new rows: the slope of {target} on what it predicts may be "
         sentence += f"{slope.low:.2g} to {slope.high:.2g} ({slope.value:.2g} came), and that of shuffled targets is 0."

@@ -54,10 +54,8 @@ class DrawScores:
         """Return the scores of the draws that have one; raises EvaluationError where more than half have none."""
         scores, n = self.scores_of(metric).dropna().to_numpy(dtype=np.float64), len(self.table)
         if n - scores.size > MOST_FAILED * n:
-            raise EvaluationError(
-                f"{metric} has no score in {n - scores.size:,} of {n:,} draws: {'; '.join(self.lacking(metric))}; "
-                "use another metric, or draws that test more rows and keep every class."
-            )
+            what = f"{metric} has no score in {n - scores.size:,} of {n:,} draws: {'; '.join(self.lacking(metric))}"
+            raise EvaluationError(f"{what}; use another metric, or draws that test more rows and keep every class.")
         return scores
 
     def scores_of(self, metric: str) -> pd.Series:

@@ -167,21 +167,16 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
         return {}
     estimator, own, reasons = _made(model), read_by_itself(model, table, kinds), {}
     others = bool(own) or (estimator is not None and _selects(estimator))
-    for name in names:
+    for name in (name for name in names if name not in own):
         present, values = int(table[name].notna().sum()), int(table[name].nunique())
-        reasons[name] = ""
-        if name in own:
-            continue
         if others:
             reasons[name] = "text that the model, which chooses its columns itself, does not name"
         elif values == 1:
             reasons[name] = "text with one value"
         elif values * ROWS_A_VALUE > present:
-            reasons[name] = (
-                f"text of {values:,} values in {present:,} rows, fewer than {ROWS_A_VALUE} rows a value; "
-                "list it in features to have it encoded"
-            )
-    return reasons
+            what = f"text of {values:,} values in {present:,} rows, fewer than {ROWS_A_VALUE} rows a value"
+            reasons[name] = f"{what}; list it in features to have it encoded"
+    return dict.fromkeys(names, "") | reasons
 
 
 def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> frozenset[str]:

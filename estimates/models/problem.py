@@ -125,10 +125,9 @@ def _completed(model: ModelSpec, column: pd.Series, task: Task, classes: tuple[A
     check_metrics(completed.metrics, task, classes)
     if _says(is_regressor if task == "classification" else is_classifier, completed.build(0)):
         kind, other = ("regressor", "regression") if task == "classification" else ("classifier", "classification")
-        raise ModelError(
-            f"{completed.estimator!r} is a {kind}, and the task is {task} (target {column.name!r} holds "
-            f"{column.nunique():,} different values); use task: {other}, or another estimator."
-        )
+        held = f"target {column.name!r} holds {column.nunique():,} different values"
+        what = f"{completed.estimator!r} is a {kind}, and the task is {task} ({held})"
+        raise ModelError(f"{what}; use task: {other}, or another estimator.")
     check_options(completed, task, classes, y, str(column.name))
     return completed
 

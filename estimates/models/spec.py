@@ -30,10 +30,8 @@ from .estimators import default_for, named_estimator, nearest, parts_in, seeded
 
 MOST_TOLD = 5  # of the fields that do not fit
 # Fields that recipes had in that version, whose records hold them as None, and what does the same.
-OF_0_1 = {
-    "impute": "fill in a pipeline, make_pipeline(SimpleImputer(), ...)",
-    "eval_set": "let boosting stop itself (early_stopping: true)",
-}
+OF_0_1 = {"impute": "fill in a pipeline, make_pipeline(SimpleImputer(), ...)",
+          "eval_set": "let boosting stop itself (early_stopping: true)"}  # fmt: skip
 
 POWER = "sklearn.preprocessing:PowerTransformer"
 Params = dict[str, Any]  # of an estimator or a transformer, as JSON
@@ -295,9 +293,8 @@ def _named(value: Any) -> Mapping[str, object]:
     makes = isinstance(value, type) or inspect.isroutine(value)
     if not (inspect.isroutine(value) or hasattr(value, "fit")):
         kind = value.__name__ if makes else type(value).__name__
-        raise ModelError(
-            f"a value of type {kind} is no model; pass an estimator, or name one: sklearn.linear_model:Ridge."
-        )
+        remedy = "pass an estimator, or name one: sklearn.linear_model:Ridge"
+        raise ModelError(f"a value of type {kind} is no model; {remedy}.")
     try:
         return {"estimator": named(value)} if makes else recipe_of(value)
     except SplitError as error:
