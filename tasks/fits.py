@@ -57,13 +57,13 @@ def fit_fold(
 ) -> FitResult:
     """Fit a model on split ``i``, keep its test predictions, and return its scores.
 
-    ``i`` may also be a block of splits (first, last + 1), whose predictions make one file, of draws their scores.
-    "all rows" is fitted on and scored by all that may be used;
-    "holdout" tests the locked rows: record the look first, see ``record_look``. ``of="inside"`` predicts the training
-    rows of split ``i`` over folds of its own strategy, and ``of`` an interval method, or so many repeats, makes its
-    further fit ``i`` (``further_pairs``); neither scores. A fit is computed once for what it depends on: the rows of
-    this split, the columns that the model reads, the recipe, the seed and the versions of the libraries. Raises
-    EvaluationError, ModelError or SplitError, as where a strategy cannot split some of the rows again.
+    ``i``: the number of a split; a block of them (first, last + 1), which makes one file of predictions, of draws one
+    of scores; "all rows", which trains on, and scores, all that may be used; or "holdout", which tests the locked rows:
+    record the look first, see ``record_look``. ``of``: "folds"; "inside" predicts the training rows of split ``i``
+    over folds of its own strategy; an interval method, or so many repeats, makes its further fit ``i``
+    (``further_pairs``). The latter two are not scored. What depends on the same rows, columns that the model reads,
+    recipe, seed and versions of libraries is fitted once. Raises EvaluationError, ModelError or SplitError, as where a
+    strategy cannot split some of the rows again.
     """
     work = work_of(split, model)
     key = _unchanged(key_of_fit(work, i, of))
