@@ -109,6 +109,7 @@ class Picture:
 
     def __post_init__(self) -> None:
         self.x_range, self.y_range = _wide(self.x_range), _wide(self.y_range)
+        self.y_ticks = named(ticks(*self.y_range, most=5)) if self.y_ticks is None else self.y_ticks
 
     def bar(self, x0: float, x1: float, y0: float, y1: float, colour: int | str, hint: str = "") -> None:
         """Draw a rectangle; ``hint`` appears under the pointer."""
@@ -116,7 +117,7 @@ class Picture:
         def mark(at: Scale) -> str:
             (left, right), (top, low) = sorted((at.x(x0), at.x(x1))), sorted((at.y(y0), at.y(y1)))
             box = f'x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{low - top:.1f}"'
-            return _with_hint("rect", f'class="{fill_class(colour)}" {box}', hint)
+            return _with_hint("rect", f'class="{_class(colour)}" {box}', hint)
 
         self.marks.append(mark)
 
@@ -127,14 +128,14 @@ class Picture:
         def mark(at: Scale) -> str:
             corners = [(at.x(a), at.x(b), at.y(d), at.y(c)) for a, b, c, d in boxes]
             path = "".join(f"M{a:.1f} {top:.1f}H{b:.1f}V{low:.1f}H{a:.1f}z" for a, b, top, low in corners)
-            return f'<path class="{fill_class(colour)}" d="{path}"/>'
+            return f'<path class="{_class(colour)}" d="{path}"/>'
 
         if boxes:
             self.marks.append(mark)
 
     def line(self, points: Iterable[tuple[float, float]], colour: int | str, hint: str = "") -> None:
         """Draw straight lines from point to point; points that are not finite have no place, and are left out."""
-        self._path([(x, y) for x, y in points if isfinite(x) and isfinite(y)], stroke_class(colour), hint=hint)
+        self._path([(x, y) for x, y in points if isfinite(x) and isfinite(y)], _class(colour, line=True), hint=hint)
 
     def across(self, colour: str, x: float | None = None, y: float | None = None, hint: str = "") -> None:
         """Draw an upright line at ``x`` or a level one at ``y``, from one end of the picture to the other."""
@@ -143,7 +144,7 @@ class Picture:
 
     def area(self, low: Iterable[tuple[float, float]], high: Iterable[tuple[float, float]], colour: str) -> None:
         """Fill what lies between two lines."""
-        self._path([*low, *reversed([*high])], fill_class(colour), "z")
+        self._path([*low, *reversed([*high])], _class(colour), "z")
 
     def _path(self, corners: Sequence[tuple[float, float]], css: str, end: str = "", hint: str = "") -> None:
         def mark(at: Scale) -> str:
@@ -158,9 +159,10 @@ class Picture:
         places = list(points)
 
         def mark(at: Scale) -> str:
-            css = fill_class(colour)
             return "".join(
-                _with_hint("circle", f'class="{css}" cx="{at.x(a):.1f}" cy="{at.y(b):.1f}" r="{radius:.1f}"', hint)
+                _with_hint(
+                    "circle", f'class="{_class(colour)}" cx="{at.x(a):.1f}" cy="{at.y(b):.1f}" r="{radius:.1f}"', hint
+                )
                 for a, b, hint in places
             )
 
@@ -183,14 +185,18 @@ class Picture:
             self.marks.append(mark)
 
     def name(self, words: str, colour: int | str, mark: str = "fill") -> None:
-        """Add an entry to the legend: a filled box, or ``mark="line"``."""
-        css = stroke_class(colour) if mark == "line" else fill_class(colour)
-        self.legend.append((words, _swatch(mark, css)))
+        """Add an entry to the legend: a filled box, or ``mark="line"`` or ``"dot"``."""
+        shapes = {"line": 'path{} d="M0 6H18"', "dot": 'circle{} cx="9" cy="6" r="4"'}
+        drawn = shapes.get(mark, 'rect{} y="1" width="17" height="10"').format(
+            f' class="{_class(colour, mark == "line")}"'
+        )
+        box = 'class="swatch" width="18" height="12" viewBox="0 0 18 12" aria-hidden="true"'
+        self.legend.append((words, f"<svg {box}><{drawn}/></svg>"))
 
     def svg(self, width: int = WIDE, css: str = "") -> str:
         """Return the picture alone, laid out for a width in pixels; its colours come from the page's style sheet."""
         label = escaped(f"{self.title}. {self.caption}".strip())
-        longest = max((breadth(name) for _, name in self._y_ticks()), default=0.0)
+        longest = max((breadth(name) for _, name in self.y_ticks or ()), default=0.0)
         left = min(max(longest + 12.0, 34.0), width * 0.4)
         scale = Scale(left, width - RIGHT, TOP if self.y_label else 8, self.height - BOTTOM, self.x_range, self.y_range)
         head = f'<svg class="{css}" viewBox="0 0 {width} {self.height}" role="img" aria-label="{label}">'
@@ -200,31 +206,13 @@ class Picture:
         """Return the picture as an SVG file that needs nothing else, with its title and legend in it."""
         return stacked([self])
 
-    def _titled(self, y: float) -> tuple[str, float]:
-        """Return the picture with its title and legend above it, ``y`` pixels down, and where it ends."""
-        parts = [f'<text class="strong" x="8" y="{y + 22:.0f}">{escaped(shortened(self.title, WIDE - 16))}</text>']
-        x, y = 8.0, y + 42
-        for words, swatch in self.legend:
-            label = shortened(words, WIDE / 2)
-            if x > 8 and x + breadth(label) + 24 > WIDE:
-                x, y = 8.0, y + 18
-            parts.append(f'<g transform="translate({x:.0f} {y - 10:.0f})">{swatch}</g>')
-            parts.append(f'<text x="{x + 24:.0f}" y="{y:.0f}">{escaped(label)}</text>')
-            x += breadth(label) + 44
-        y += 8
-        parts.append(self.svg().replace("<svg ", f'<svg y="{y:.0f}" width="{WIDE}" height="{self.height}" ', 1))
-        return "".join(parts), y + self.height
-
     def __html__(self) -> str:
         return macro("figure", self)
-
-    def _y_ticks(self) -> Ticks:
-        return named(ticks(*self.y_range, most=5)) if self.y_ticks is None else self.y_ticks
 
     def _axes(self, at: Scale) -> str:
         parts = []
         # Every tick, or every so many-th where they would run into one another.
-        y_ticks, room = self._y_ticks(), at.right - at.left
+        y_ticks, room = self.y_ticks or (), at.right - at.left
         for value, words in y_ticks[:: max(1, ceil(15 * len(y_ticks) / (at.bottom - at.top)))]:
             y = at.y(value)
             parts.append(f'<path class="grid" d="M{at.left:.0f} {y:.1f}H{at.right:.0f}"/>')
@@ -248,11 +236,22 @@ class Picture:
 
 
 def stacked(pictures: Sequence[Picture]) -> str:
-    """Return pictures below one another as one SVG file that needs nothing else."""
+    """Return pictures below one another, each under its title and legend, as one SVG file that needs nothing else."""
     parts, y = [], 0.0
     for picture in pictures:
-        part, y = picture._titled(y)
-        parts.append(part)
+        title = escaped(shortened(picture.title, WIDE - 16))
+        parts.append(f'<text class="strong" x="8" y="{y + 22:.0f}">{title}</text>')
+        x, y = 8.0, y + 42
+        for words, swatch in picture.legend:
+            words = shortened(words, WIDE / 2)
+            if x > 8 and x + breadth(words) + 24 > WIDE:
+                x, y = 8.0, y + 18
+            parts.append(f'<g transform="translate({x:.0f} {y - 10:.0f})">{swatch}</g>')
+            parts.append(f'<text x="{x + 24:.0f}" y="{y:.0f}">{escaped(words)}</text>')
+            x += breadth(words) + 44
+        size = f'y="{y + 8:.0f}" width="{WIDE}" height="{picture.height}"'
+        parts.append(picture.svg().replace("<svg ", f"<svg {size} ", 1))
+        y += 8 + picture.height
     label = escaped(". ".join(picture.title for picture in pictures))
     size = f'width="{WIDE}" height="{y:.0f}" viewBox="0 0 {WIDE} {y:.0f}"'
     return (
@@ -271,16 +270,11 @@ def named(values: Iterable[float]) -> list[tuple[float, str]]:
     return list(zip(places, names, strict=True)) if places else []
 
 
-def fill_class(colour: int | str) -> str:
-    """Return the style-sheet class that fills with a colour."""
-    return f"f{colour % N_COLOURS}" if isinstance(colour, int) else colour
-
-
-def stroke_class(colour: int | str) -> str:
-    """Return the class that draws a line in a colour; beyond seven series the lines are dashed."""
+def _class(colour: int | str, line: bool = False) -> str:
+    """Return the style-sheet class that fills with a colour or draws a line in it, dashed beyond seven series."""
     if isinstance(colour, str):
         return colour
-    return f"s{colour % N_COLOURS}" + (" dashed" if colour // N_COLOURS % 2 else "")
+    return f"{'s' if line else 'f'}{colour % N_COLOURS}" + (" dashed" if line and colour // N_COLOURS % 2 else "")
 
 
 def ends(values: Any) -> Range:
@@ -319,9 +313,3 @@ def _text(x: float, y: float, words: str, room: float, anchor: str, css: str = "
 
 def _with_hint(tag: str, attributes: str, hint: str) -> str:
     return f"<{tag} {attributes}><title>{escaped(hint)}</title></{tag}>" if hint else f"<{tag} {attributes}/>"
-
-
-def _swatch(mark: str, css: str) -> str:
-    shapes = {"line": 'path{} d="M0 6H18"', "dot": 'circle{} cx="9" cy="6" r="4"'}
-    drawn = shapes.get(mark, 'rect{} y="1" width="17" height="10"').format(f' class="{css}"')
-    return f'<svg class="swatch" width="18" height="12" viewBox="0 0 18 12" aria-hidden="true"><{drawn}/></svg>'

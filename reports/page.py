@@ -185,11 +185,11 @@ class Origin:
     run_id: str = ""
     day: date | None = None
 
-    def words(self) -> list[str]:
-        """Return the words of a footer."""
-        day = self.day or date.today()
-        run = [f"MLflow run {self.run_id[:8]}"] if self.run_id else []
-        return [*([self.data] if self.data else []), f"evenfold {installed('evenfold')}", f"{day:%d %b %Y}", *run]
+    def words(self, *about: str | None) -> list[str]:
+        """Return the words of a footer, after those ``about`` the page that there are."""
+        run = f"MLflow run {self.run_id[:8]}" if self.run_id else ""
+        day = f"{self.day or date.today():%d %b %Y}"
+        return [*filter(None, [*about, self.data, f"evenfold {installed('evenfold')}", day, run])]
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,7 @@ class Retraining(Displayed, Outcome):
             months=self.judged.series,
             unclear=self.judged.sentences if self.judged.verdict == "unclear" else [],
             split=f"{self.split.name} {self.split.version}",
-            serves=self._titles[0],
-            loser=self._titles[1],
+            titles=self._titles,
             origin=reports.Origin(Path(self.split.data).name, self.run_id),
         )
 

@@ -28,7 +28,7 @@ from evenfold.reports.page import (
 )
 from evenfold.reports.splits.page import checks_section, checks_table, remarks_of, verdict_of
 
-from .page import estimates_table, remarks_on, score_tiles, tiles_beside, warnings_of
+from .page import estimates_table, judged, remarks_on, score_tiles, tiles_beside, warnings_of
 from .pictures import month_pictures, pictured, score_pictures
 from .words import kept_promises, look_words, once, written
 
@@ -58,7 +58,6 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     words = [comparison.words for comparison in comparisons]
     first = comparisons[0] if comparisons else None
     often = [amount(first.repeats, "repeat"), amount(first.n_fits, "fit")] if first and first.repeats > 1 else []
-    rests_on = [amount(first.n_rows, "row"), *often] if first else []
     notes = once(note for comparison in comparisons for note in comparison.notes)
     return Page(
         title=f"{a} and {b}",
@@ -68,7 +67,7 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
         findings=remarks("note", [*words, *_disagreements(comparisons), *notes]),
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
-        footer=[*rests_on, *Origin().words()],
+        footer=Origin().words(first and amount(first.n_rows, "row"), *often),
     )
 
 
@@ -97,33 +96,26 @@ def _disagreements(comparisons: Sequence[Comparison]) -> list[str]:
     """Return a sentence for each metric whose verdict and whose test of folds say different things."""
     sentences = []
     for comparison in comparisons:
-        interval, test = comparison.interval, comparison.test
-        if interval is None or test is None or test.p is None:
-            continue
+        interval, p = comparison.interval, comparison.test and comparison.test.p
         sure = comparison.verdict in ("better", "worse")
-        if sure != (test.p < 1 - interval.level):
+        if interval is not None and p is not None and sure != (p < 1 - interval.level):
             rows, folds = ("tell", "less sure") if sure else ("do not tell", "more sure")
-            title = metric_of(comparison.metric).title
-            sentences.append(
-                f"{title}: the rows {rows} the models apart; fold by fold it is {folds} (p = {test.p:.2g})."
-            )
+            words = f"the rows {rows} the models apart; fold by fold it is {folds} (p = {p:.2g})."
+            sentences.append(f"{metric_of(comparison.metric).title}: {words}")
     return sentences
 
 
 def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str]) -> Picture | None:
     """Draw each metric's difference in units of its interval's half width: left of zero A is better, right of it B."""
-    places = []
-    for comparison in comparisons:
-        interval = _interval_of(comparison)
-        if interval is not None and interval.high > interval.low:
-            half = (interval.high - interval.low) / 2
-            places.append(
-                (comparison, [value / half for value in (interval.low, comparison.difference, interval.high)])
-            )
+    intervals = [(comparison, _interval_of(comparison)) for comparison in comparisons]
+    places = [
+        (comparison, [2 * value / (of.high - of.low) for value in (of.low, comparison.difference, of.high)])
+        for comparison, of in intervals
+        if of is not None and of.high > of.low
+    ]
     if not places:
         return None
-    n = len(places)
-    reach = max([1.2, *(abs(value) for _, values in places for value in values)]) * 1.08
+    n, reach = len(places), 1.08 * max([1.2, *(abs(value) for _, values in places for value in values)])
     better = {_better(comparison, names) for comparison in comparisons}
     alone = better.pop() if len(better) == 1 else ""
     titles = {"": "Metric by metric", SAME: "No difference that matters", UNTOLD: "Which is better cannot be told"}
@@ -152,38 +144,32 @@ def retraining_page(
     growth: Sequence[str] = (),
     newer: Sequence[str] = (),
     split: str = "",
-    serves: str = "",
-    loser: str = "",
+    titles: tuple[str, str] = ("", ""),
     months: Mapping[str, Mapping[int, float]] | None = None,
     unclear: Sequence[str] = (),
     origin: Origin | None = None,
 ) -> Page:
-    """Return the page of a retraining: what serves and what that scores, what was decided and why, the split, the rule.
+    """Return the page of a retraining: what serves and what it scores, what was decided and why, the split, the rule.
 
-    ``version``: of the registry, of a promoted champion. ``serves``: the title of its recipe, which ``estimates``
-    are of; ``loser``: the other one's. ``growth``: what joined the split, and ``newer``: what the champion scores
-    on it, in sentences. ``checked``: the audit of the new model. ``split``: its name and version. ``months``: the
-    figures of the new rows, by name and generation; ``unclear``: why nobody could tell whether these are sound.
+    ``checked``: the audit of the new model. ``version``: a promoted champion's. ``growth``: what joined the split, and
+    ``newer``: what the champion scores on it. ``titles``: of the recipe that serves, which ``estimates`` are of, and of
+    the other. ``months``: figures of the new rows by generation; ``unclear``: why they might not be sound.
     """
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
-    lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"
-    verdict, within = verdict_of(None, audit), [words for words in checked.passed.values() if words] if checked else []
-    scores = Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])
+    scores = Section("estimates", f"The scores of {titles[0] or 'the winner'}", [estimates_table(estimates)])
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
-        verdict=Verdict.LOOK if unclear and verdict is Verdict.GOOD else verdict,
-        lead=lead.strip(),
-        tiles=[*_tiles_of_decision(decision, serves), *score_tiles(estimates)],
-        findings=[
-            *remarks("note", [decision.answer]), *remarks("warning", unclear), *remarks_of(audit),
-            *remarks_of(checked), *remarks_on(estimates), *remarks("note", newer),
-        ],
+        verdict=judged(audit, unclear),
+        lead=f"{', '.join(filter(None, [what, titles[0]]))}: {decision.why}. "
+        f"{difference_words(decision, *titles)}".strip(),
+        tiles=[*_tiles_of_decision(decision, titles[0]), *score_tiles(estimates)],
+        findings=[*remarks("note", [decision.answer]), *remarks("warning", unclear), *remarks_of(audit),
+                  *remarks_of(checked), *remarks_on(estimates), *remarks("note", newer)],
         sections=worded("split", "What joined the split", [words[:1].upper() + words[1:] for words in growth])
         + pictured("months", month_pictures(months or {})),
         details=[
-            *([scores] if estimates else []),
-            *worded("rule", "The rule", [decision.rule]), *checks_section(audit),
-            *worded("model", "The new model", within),
+            *([scores] if estimates else []), *worded("rule", "The rule", [decision.rule]), *checks_section(audit),
+            *worded("model", "The new model", [*filter(None, checked.passed.values())] if checked else []),
         ],
         footer=(origin or Origin()).words(),
     )  # fmt: skip
@@ -243,8 +229,7 @@ def look_page(
         for metric, value in score.test.items()
     ]
     before = {2: "once", 3: "twice"}.get(look, amount(look - 1, "time"))
-    of = f" of {budget}" if budget else ""
-    level = next((comparison.interval.level for comparison in of_metric if comparison.interval), None)
+    level = next((estimate.interval.level for estimate in of_metric if estimate.interval), None)
     again = f"These rows were looked at {before} before: what was chosen since then was chosen with them in mind, and "
     again += "their score flatters it."
     warnings = [*remarks("warning", [again] if look > 1 else []), *warnings_of(of_metric)]
@@ -257,30 +242,26 @@ def look_page(
         tiles=tiles_beside(of_metric, promised),
         findings=[*warnings, *remarks("note", [look_words(level)] if level else [])],
         sections=pictured("metric", score_pictures([score], of_metric).values()),
-        details=[Section("look", "This look", [facts("This look", [("number", f"{look}{of}"),
-                 ("reason", reason or "not told"), ("by", by or "not told"), ("model", model),
-                 ("training rows", f"{score.n_train:,}")])])],
-        footer=[f"split {split}", *(origin or Origin()).words()],
+        details=[Section("look", "This look", [facts("This look", [
+            ("number", f"{look} of {budget}" if budget else f"{look}"), ("reason", reason or "not told"),
+            ("by", by or "not told"), ("model", model), ("training rows", f"{score.n_train:,}")])])],
+        footer=(origin or Origin()).words(f"split {split}"),
     )  # fmt: skip
 
 
 def audit_page(audit: Audit) -> Page:
     """Return the page of an audit: its findings, errors first, every check in a sentence, and how much audits find."""
-    kinds = [
-        (len(audit.passed), "passed"),
-        (len(audit.failed), "failed"),
-        (len(audit.not_asked), "had nothing to check"),
-    ]
+    kinds = {"passed": audit.passed, "failed": audit.failed, "had nothing to check": audit.not_asked}
     return Page(
         title=f"Audit of {audit.name} {audit.version}",
         verdict=verdict_of(None, audit),
         lead=f"{amount(len(audit.findings), 'finding') if audit.findings else 'Nothing was found'} in "
         f"{amount(audit.n_rows, 'row')} and {amount(len(audit.features), 'feature')}.",
-        tiles=[Tile(f"{n:,}", "check " + words if n == 1 else "checks " + words) for n, words in kinds],
+        tiles=[Tile(f"{len(n):,}", f"{'check' if len(n) == 1 else 'checks'} {words}") for words, n in kinds.items()],
         findings=remarks_of(audit),
         details=[
             Section("checks", "Every check", [checks_table(audit)]),
             Section("features", f"Features ({len(audit.features)})", [Paragraph(", ".join(audit.features) or "none")]),
         ],
-        footer=[rendered("recall.j2"), f"split {audit.split_id[:12]}", *Origin().words()],
+        footer=Origin().words(rendered("recall.j2"), f"split {audit.split_id[:12]}"),
     )

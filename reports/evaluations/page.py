@@ -12,7 +12,7 @@ import pandas as pd
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Confusion, Estimate, FoldScore, Interval, importance_table, in_percent, warned
+from evenfold.estimates.results import Confusion, Estimate, FoldScore, importance_table, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import cut, shortened
@@ -40,6 +40,7 @@ from .words import (
     encoding_words,
     headline,
     kept_promises,
+    labelled,
     last_of,
     level_score,
     notes_of,
@@ -87,36 +88,31 @@ def evaluation_page(
     states: Mapping[str, str] | None = None,
     confusion: Confusion | None = None,
 ) -> Page:
-    """Return the page about an evaluation; its ``html()`` needs no network and runs no script.
+    """Return the page about an evaluation. O(rows + splits).
 
-    ``predictions``: the rows of predictions.parquet, for confusion matrix and calibration; bootstraps have none,
-    and the ``confusion`` of their apparent score. ``audit``: of the split, decides the verdict. ``split``: the one
-    evaluated. ``origin``: data, run and day for the footer. ``n_missing``: the splits without a score. ``states``:
-    where each split's fit came from, by its name. Every figure stands in a ``<data value>`` at full precision, equal to
-    estimates.json. O(rows + splits).
+    ``predictions``: the rows of predictions.parquet, for confusion matrix and calibration; bootstraps have none, and
+    the ``confusion`` of their apparent score. ``audit``: of the split, decides the verdict. ``n_missing``: the splits
+    without a score. ``states``: where each split's fit came from, by its name. Every figure stands in a ``<data
+    value>`` at full precision, equal to estimates.json.
     """
-    used = importance_table(scores)
-    confusion = confusion if predictions is None else Confusion.of(problem, predictions)
-    partial = partial_words(scores, n_missing)
-    about = [f"split {split.split_id[:12]}"] if split else []
+    used, partial = importance_table(scores), partial_words(scores, n_missing)
     of = (problem.n, "row"), (len(scores), unit_of(scores)), (len(problem.features), "feature")
-    verdict = _verdict(audit, [partial, *(words for estimate in estimates for words in estimate.warnings)])
+    verdict = judged(audit, [*filter(None, [partial]), *warnings_of(estimates)])
     return Page(
         title=title,
         verdict=verdict,
-        lead=f"{problem.model.title} on {', '.join(amount(n, noun) for n, noun in of)}."
-        + (why_good(estimates) if verdict is Verdict.GOOD else ""),
+        lead=f"{problem.model.title} on {', '.join(amount(*each) for each in of)}.{why_good(estimates, verdict)}",
         tiles=score_tiles(estimates),
         findings=_remarks(partial, audit, scores, estimates),
         sections=[
             *pictured("metric", score_pictures(scores, estimates).values()),
             *importance_section(used, problem.model.metrics[0]),
             *_by_level(levels),
-            *confusion_section(confusion),
+            *confusion_section(confusion if predictions is None else Confusion.of(problem, predictions)),
             *calibration_section(problem, predictions, estimates),
         ],
         details=_details(problem, scores, estimates, split, used, states or {}),
-        footer=[amount(problem.n, "row"), *about, *(origin or Origin()).words()],
+        footer=(origin or Origin()).words(amount(problem.n, "row"), split and f"split {split.split_id[:12]}"),
     )
 
 
@@ -128,10 +124,10 @@ def _remarks(
     return [*remarks("warning", [partial]), *remarks_of(audit), *remarks_on(estimates), *remarks("note", notes)]
 
 
-def _verdict(audit: Audit | None, warnings: Sequence[str]) -> Verdict:
+def judged(audit: Audit | None, warnings: Sequence[Any]) -> Verdict:
     """Return the verdict on the split, which deserves a look as well where there is a warning of the evaluation."""
     split = verdict_of(None, audit)
-    return Verdict.LOOK if split is Verdict.GOOD and any(warnings) else split
+    return Verdict.LOOK if split is Verdict.GOOD and warnings else split
 
 
 def beside_promises(
@@ -155,19 +151,15 @@ def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
     """Return a section for each attribute: the score of each of its levels, with its interval."""
     sections: list[Section] = []
     for attribute in dict.fromkeys(score.attribute for score in levels):
-        own = [score for score in levels if score.attribute == attribute]
-        metrics = list(dict.fromkeys(score.metric for score in own))
-        rows = [
-            [level, number(of[0].n_rows), *(
-                "undefined" if score.value is None
-                else number(metric_of(score.metric).shown(score.value), level_score(score))
-                for score in of
-            )]
-            for level in dict.fromkeys(score.level for score in own)
-            for of in [[score for score in own if score.level == level]]
-        ]  # fmt: skip
+        own, rows = [score for score in levels if score.attribute == attribute], dict[str, list[Any]]()
+        for score in own:
+            value = score.value if score.value is None else metric_of(score.metric).shown(score.value)
+            row = rows.setdefault(score.level, [score.level, number(score.n_rows)])
+            row.append("undefined" if value is None else number(value, level_score(score)))
+        metrics = dict.fromkeys(score.metric for score in own)
         head = [attribute, "tested rows", *(metric_of(metric).title for metric in metrics)]
-        table = Table(f"Scores by {attribute}", rows, head, "; ".join(dict.fromkeys(s.reason for s in own if s.reason)))
+        reasons = "; ".join(dict.fromkeys(score.reason for score in own if score.reason))
+        table = Table(f"Scores by {attribute}", [*rows.values()], head, reasons)
         sections.append(Section(f"by-{len(sections)}", f"By {attribute}", [table]))
     return sections
 
@@ -176,17 +168,14 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     """Return the last estimate of each metric, the one that is meant to be read: value, interval, score in training."""
     tiles = []
     for estimate in last_of(estimates):
-        title, value, interval = headline(estimate)
-        reading = metric_of(estimate.metric)
-        half = estimate.resolution  # half of the interval's width: all figures of a tile have its digits
+        reading, half = metric_of(estimate.metric), estimate.resolution  # all figures of a tile have the digits of both
         training = "" if estimate.apparent is None else written(reading.shown(estimate.apparent), half)
         seen = f"{training} on training rows" if training else ""
         if estimate.baseline is not None:
             without = f"{written(reading.shown(estimate.baseline.value), half)} by predicting {estimate.baseline.name}"
             seen = f"{seen}; {without}" if seen else without
         method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
-        level = f" {in_percent(estimate.interval.level)}" if estimate.interval else ""
-        tiles.append(Tile(value, f"{title}{method}{level} {interval}".strip(), seen))
+        tiles.append(Tile(*labelled(estimate, method), seen))
     return tiles
 
 
@@ -220,9 +209,8 @@ def summary_page(
         sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores, states or {})]))
     sections += confusion_section(confusion)
     findings = [*_remarks("", audit, scores, estimates), *remarks("note", notes)]
-    verdict = _verdict(audit, [remark.message for remark in warnings_of(estimates)]) if audit else Verdict.NONE
-    lead += why_good(estimates) if verdict is Verdict.GOOD else ""
-    return Page(title, verdict, lead, score_tiles(estimates), findings, sections)
+    verdict = judged(audit, warnings_of(estimates)) if audit else Verdict.NONE
+    return Page(title, verdict, lead + why_good(estimates, verdict), score_tiles(estimates), findings, sections)
 
 
 @dataclass(frozen=True)
@@ -266,15 +254,11 @@ def confusion_section(confusion: Confusion | None) -> list[Section]:
 
 def _features(problem: Problem) -> Section:
     left = list(problem.left_out.items())
-    words = encoding_words(problem.encodings)
+    listing = [", ".join(problem.features), encoding_words(problem.encodings)]
     return Section(
         "features",
         f"Features ({len(problem.features)})" + (f", {amount(len(left), 'column')} left out" if left else ""),
-        [
-            Paragraph(", ".join(problem.features)),
-            *([Paragraph(words)] if words else []),
-            *([facts("Left out", left)] if left else []),
-        ],
+        [*map(Paragraph, filter(None, listing)), *([facts("Left out", left)] if left else [])],
     )
 
 
@@ -290,16 +274,11 @@ def _details(
     methods = dict.fromkeys((in_percent(interval.level), interval.method) for interval in intervals)
     about = [*(f"{level} intervals: {method}." for level, method in methods), *notes_of(estimates)]
     model = problem.model
-    settings: list[tuple[str, Any]] = [
-        ("estimator", model.estimator),
-        ("parameters", ", ".join(f"{name} = {value}" for name, value in model.params.items()) or "defaults"),
-        ("task", problem.task),
-        *(
-            (name, value if isinstance(value, str) else json.dumps(value))
-            for name, value in model.canonical().items()
-            if name not in TOLD_APART
-        ),
-    ]
+    params = ", ".join(f"{name} = {value}" for name, value in model.params.items()) or "defaults"
+    other = {name: value for name, value in model.canonical().items() if name not in TOLD_APART}
+    settings = {"estimator": model.estimator, "parameters": params, "task": problem.task} | {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in other.items()
+    }
     importances = f"Importance of {amount(len(used), 'feature')}"
     return [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
@@ -307,7 +286,7 @@ def _details(
         Section("splits", f"Every {unit_of(scores)} ({len(scores):,})", [_splits(scores, states)]),
         _features(problem),
         *([Section("importances", importances, [importance_rows(used)])] if len(used) else []),
-        Section("model", "What was trained", [facts("What was trained", settings)]),
+        Section("model", "What was trained", [facts("What was trained", [*settings.items()])]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),
     ]
 
@@ -331,29 +310,26 @@ def estimates_table(estimates: Sequence[Estimate]) -> Table:
 
 
 def _figures(estimate: Estimate) -> list[Any]:
-    def ends(interval: Interval | None) -> tuple[float | None, float | None]:
-        return (interval.low, interval.high) if interval else (None, None)
-
     figures = [estimate.value, estimate.fold_mean, estimate.sd, estimate.se, estimate.apparent, estimate.gap]
     beside = estimate.baseline
-    without = (beside.value, beside.difference, *ends(beside.interval)) if beside else (None,) * 4
-    return [estimate.method, *map(number, [*figures, *ends(estimate.interval), *without])]
+    both = estimate.interval, beside and beside.interval
+    first, second = ((of.low, of.high) if of else (None, None) for of in both)
+    without = (beside.value, beside.difference) if beside else (None, None)
+    return [estimate.method, *map(number, [*figures, *first, *without, *second])]
 
 
 def _splits(scores: Sequence[FoldScore], states: Mapping[str, str]) -> Table:
     drawn = scores[:MOST_ROWS]
-    metrics = list(dict.fromkeys(metric for score in drawn for metric in score.test))
-    readings = [metric_of(metric) for metric in metrics]
-
+    readings = {metric: metric_of(metric) for score in drawn for metric in score.test}
     rows = [
         [score.name, number(score.n_train), number(score.n_test), *(
             number(values.get(metric), written(reading.shown(values[metric])) if metric in values else None)
             for values in (score.test, score.apparent)
-            for metric, reading in zip(metrics, readings, strict=True)
+            for metric, reading in readings.items()
         )]
         for score in drawn
     ]  # fmt: skip
-    titles = [reading.title for reading in readings]
+    titles = [reading.title for reading in readings.values()]
     head = [unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
     if states:
         of = {row[0]: row for row in rows}  # splits that failed have none

@@ -39,11 +39,8 @@ def pictured(name: str, pictures: Iterable[Picture]) -> list[Section]:
 
 
 MONTHS = {
-    "slope": (
-        "What came against what the champion predicted: the slope",
-        "slope (1 as promised, 0 unrelated, -1 turned)",
-    ),
-    "error": ("What came against what the champion promised: the error", "squared error, times the usual"),
+    "slope": ("predicted: the slope", "slope (1 as promised, 0 unrelated, -1 turned)"),
+    "error": ("promised: the error", "squared error, times the usual"),
 }
 
 
@@ -57,8 +54,9 @@ def month_pictures(series: Mapping[str, Mapping[int, float]]) -> list[Picture]:
             continue
         ends = [end[step] for end in (low, high) for step in steps if step in end]
         picture = Picture(
-            title, "generation of the split", label, (steps[0] - 0.6, steps[-1] + 0.6),
-            around([*values.values(), *ends]), x_ticks=[(step, str(step)) for step in steps],
+            f"What came against what the champion {title}", "generation of the split", label,
+            (steps[0] - 0.6, steps[-1] + 0.6), around([*values.values(), *ends]),
+            x_ticks=[(step, str(step)) for step in steps],
             caption="The bars are where a good month lies, by the rows before it; the dots are the months that came.",
         )  # fmt: skip
         for step in steps:
@@ -234,13 +232,9 @@ def calibration_section(
         return []
     positive = (problem.positive,) if len(problem.classes) == 2 else problem.classes
     weight = predictions["weight"].to_numpy(dtype=np.float64) if "weight" in predictions else np.ones(len(predictions))
-    curves = [
-        Reliability.of(
-            str(label), predictions[f"proba_{label}"].to_numpy(dtype=np.float64),
-            (predictions["y"] == label).to_numpy(), weight,
-        )
-        for label in positive
-    ]  # fmt: skip
+    of = {label: predictions[f"proba_{label}"].to_numpy(dtype=np.float64) for label in positive}
+    hits = (predictions["y"].to_numpy() == label for label in positive)
+    curves = [Reliability.of(str(label), of[label], hit, weight) for label, hit in zip(positive, hits, strict=True)]
     limits = thresholds(problem, predictions) if len(positive) == 1 else None
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     picture = reliability_picture(curves, limits, len(predictions), level)
@@ -269,11 +263,9 @@ def reliability_picture(
     for colour, curve in enumerate(curves):
         for low, high, x in zip(*curve.interval(level), curve.predicted, strict=True):
             picture.line([(x, low), (x, high)], colour)
+        bins = zip(*(each.tolist() for each in (curve.predicted, curve.observed, curve.rows)), strict=True)
         hints = [
-            (x, y, f"{curve.name}: {amount(rows, 'row')}, predicted {x:.3f}, observed {y:.3f}")
-            for x, y, rows in zip(
-                *(each.tolist() for each in (curve.predicted, curve.observed, curve.rows)), strict=True
-            )
+            (x, y, f"{curve.name}: {amount(rows, 'row')}, predicted {x:.3f}, observed {y:.3f}") for x, y, rows in bins
         ]
         picture.series(hints, colour, f"{curve.name}, off by {100 * curve.off:.1f} points on average")
     return picture
@@ -297,10 +289,8 @@ def _counts(curve: Reliability, limits: tuple[float, float]) -> Picture:
         caption=f"Rows to the right of the threshold are called {curve.name}.",
     )  # fmt: skip
     for at, rows in zip(curve.bins.tolist(), curve.rows.tolist(), strict=True):
-        left = at / BINS
-        picture.bar(
-            left + 0.004, left + 1 / BINS - 0.004, 0, rows, 0, f"{left:.1f} to {left + 0.1:.1f}: {amount(rows, 'row')}"
-        )
+        left, right = at / BINS + 0.004, at / BINS + 1 / BINS - 0.004
+        picture.bar(left, right, 0, rows, 0, f"{at / BINS:.1f} to {at / BINS + 0.1:.1f}: {amount(rows, 'row')}")
     _mark(picture, limits)
     return picture
 

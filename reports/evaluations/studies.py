@@ -28,7 +28,7 @@ from evenfold.reports.page import (
     remarks,
 )
 
-from .words import direction, headline, valued, written
+from .words import direction, labelled, valued, written
 
 FOLD_FIGURES = ("mean", "sd", "pooled")
 MOST_RATIO = 2.0  # longer bars are cut: one wild estimate would hide all others
@@ -68,7 +68,7 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
         for i, picture in enumerate(pictures)
     ]
     lead = " ".join(f"{picture.title}." for picture in pictures) or "Nothing was tried."
-    footer = [f"{problem.model.estimator}, {amount(problem.n, 'row')}, {problem.task}", *Origin().words()]
+    footer = Origin().words(f"{problem.model.estimator}, {amount(problem.n, 'row')}, {problem.task}")
     return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer)
 
 
@@ -111,9 +111,8 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
         picture.name("spread of single folds (sd)", "band")
     if defined.any():
         of_folds = zip(k[defined], pooled[defined], strict=True)
-        picture.series(
-            [(x, y, f"{x:.0f} folds: pooled {written(y)}") for x, y in of_folds], 1, "all predictions pooled"
-        )
+        points = [(x, y, f"{x:.0f} folds: pooled {written(y)}") for x, y in of_folds]
+        picture.series(points, 1, "all predictions pooled")
     return picture
 
 
@@ -131,10 +130,9 @@ def fold_count_words(metric: str, part: pd.DataFrame) -> str:
     first, last = int(k[0]), int(k[-1])
     if len(k) < 2 or not np.isfinite(error):
         return f"{reading.title} with {first} folds: {written(reading.shown(values[0]))}"
-    if np.abs(moved).max() <= error:
-        move = (
-            f"{reading.title} moves by {written(float(np.abs(moved).max()))}, less than its error of {written(error)}"
-        )
+    most = float(np.abs(moved).max())
+    if most <= error:
+        move = f"{reading.title} moves by {written(most)}, less than its error of {written(error)}"
         return f"{first} folds will do: from {first} to {last} {move}"
     enough = int(k[np.flatnonzero(np.abs(values - values[-1]) <= error)[0]])
     gain = written(reading.shown(float(moved[-1])))
@@ -208,11 +206,12 @@ def tuning_page(
         f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within one standard "
         "error, and comes first in the grid."
     )  # fmt: skip
+    anew = [Tile(*labelled(nested, " of choosing anew in every fold"), "nested tuning")] if nested else []
     return Page(
         title=f"Tuning {what}".strip(),
         verdict=Verdict.NONE,
         lead=f"Take {_params(configurations[choice.chosen])}.",
-        tiles=[*_tiles_of_choosing_anew(nested), *_tiles_of_choice(reading, choice, len(scores))],
+        tiles=[*anew, *_tiles_of_choice(reading, choice, len(scores))],
         findings=remarks("note", [simpler, *choice.notes]),
         sections=[Section("configurations", picture.title, [picture]), *_search(reading, configurations, scores)],
         details=[Section("figures", f"Every configuration ({len(scores):,})",
@@ -236,23 +235,8 @@ def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile
     ]  # fmt: skip
 
 
-def _tiles_of_choosing_anew(nested: Estimate | None) -> list[Tile]:
-    if nested is None:
-        return []
-    title, value, ends = headline(nested)
-    level = f" {in_percent(nested.interval.level)}" if nested.interval else ""
-    return [Tile(value, f"{title} of choosing anew in every fold{level} {ends}".strip(), "nested tuning")]
-
-
 def _params(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {json.dumps(value, default=str)}" for name, value in params.items()) or "defaults"
-
-
-def _values(params: Mapping[str, Any]) -> str:
-    """Return the values of several parameters, whose names stand above them; of one parameter its name as well."""
-    return (
-        ", ".join(json.dumps(value, default=str) for value in params.values()) if len(params) > 1 else _params(params)
-    )
 
 
 def _configurations_picture(
@@ -265,12 +249,14 @@ def _configurations_picture(
 ) -> Picture:
     drawn = list(order[:MOST_CONFIGURATIONS])
     ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in drawn for side in (-1, 1)]
+    above = ", ".join(configurations[0]) if len(configurations[0]) > 1 else ""  # names of several stand there once
+    values = [", ".join(json.dumps(each, default=str) for each in configurations[at].values()) for at in drawn]
+    names = values if above else [_params(configurations[at]) for at in drawn]
     picture = Picture(
-        _race(scores, spreads, choice),
-        f"{reading.title} ({direction(reading)}), and the sd of the splits", "", around(ends), (-len(drawn) + 0.4, 0.6),
-        height=64 + 22 * len(drawn), y_ticks=[(-i, _values(configurations[at])) for i, at in enumerate(drawn)],
+        _race(scores, spreads, choice), f"{reading.title} ({direction(reading)}), and the sd of the splits", above,
+        around(ends), (-len(drawn) + 0.4, 0.6), height=64 + 22 * len(drawn),
+        y_ticks=[(-i, name) for i, name in enumerate(names)],
     )  # fmt: skip
-    picture.y_label = ", ".join(configurations[0]) if len(configurations[0]) > 1 else ""
     for i, at in enumerate(drawn):
         value, sd = reading.shown(scores[at]), spreads[at] or 0.0
         picture.line([(value - sd, -i), (value + sd, -i)], "axis")

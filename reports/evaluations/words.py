@@ -11,7 +11,7 @@ from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
 from evenfold.manifests.tables.canonical import amount, verb
-from evenfold.reports.page import Table, listed
+from evenfold.reports.page import Table, Verdict, listed
 
 
 def read_ends(metric: Metric, interval: Interval) -> tuple[float, float]:
@@ -69,6 +69,13 @@ def headline(estimate: Estimate) -> tuple[str, str, str]:
     """Return the title of an estimate's metric, its value and its interval in brackets, as people read them."""
     metric = metric_of(estimate.metric)
     return metric.title, *valued(metric, estimate.value, estimate.interval)
+
+
+def labelled(estimate: Estimate, about: str = "") -> tuple[str, str]:
+    """Return an estimate's value, and its title, what it is ``about``, its level and its interval."""
+    title, value, interval = headline(estimate)
+    level = f" {in_percent(estimate.interval.level)}" if estimate.interval else ""
+    return value, f"{title}{about}{level} {interval}".strip()
 
 
 def scores_table(estimates: Sequence[Estimate]) -> Table:
@@ -146,8 +153,10 @@ def resolution(estimates: Sequence[Estimate]) -> str:
     )
 
 
-def why_good(estimates: Sequence[Estimate]) -> str:
+def why_good(estimates: Sequence[Estimate], verdict: Verdict) -> str:
     """Return the reasons for a good verdict: an audit, and where there is a baseline that the model has learnt more."""
+    if verdict is not Verdict.GOOD:
+        return ""
     besides = [estimate.baseline for estimate in estimates if estimate.baseline]
     listing = " or ".join(dict.fromkeys(beside.name for beside in besides if beside.difference > 0))
     better = all(beside.difference > 0 for beside in besides) and listing
@@ -186,11 +195,8 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
             apart.append(f"{compared[-1]} is {side} than promised: the intervals do not meet.")
     if not compared:
         return ["No score can be held against a promise, which takes the same metric with an interval on both sides."]
-    scores = (
-        "The scores are"
-        if len(compared) == len(estimates)
-        else f"{listed(compared)} {verb(len(compared), 'is', 'are')}"
-    )
+    of_some = f"{listed(compared)} {verb(len(compared), 'is', 'are')}"
+    scores = "The scores are" if len(compared) == len(estimates) else of_some
     return apart or [f"{scores} what was promised, as far as the intervals can tell."]
 
 
@@ -218,11 +224,8 @@ WAYS = {"categories": "as categories to split by", "one-hot": "one-hot", "ordina
 
 def encoding_words(encoded: Mapping[str, str]) -> str:
     """Return one sentence: which features are text or categories, and how they become numbers; else nothing."""
-    encodings = [
-        f"{listed([name for name, how in encoded.items() if how == way])} {words}"
-        for way, words in WAYS.items()
-        if way in encoded.values()
-    ]
+    of = {way: [name for name, how in encoded.items() if how == way] for way in WAYS}
+    encodings = [f"{listed(names)} {WAYS[way]}" for way, names in of.items() if names]
     own = [name for name, how in encoded.items() if how not in WAYS]
     sentences = [f"encoded in each fold as its training rows say: {'; '.join(encodings)}"] if encodings else []
     sentences += [f"{listed(own)} as the model reads {'it' if len(own) == 1 else 'them'}"] if own else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from math import nan
 from typing import Any
@@ -15,6 +16,7 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
 from evenfold.manifests.tables.canonical import amount
+from evenfold.reports.charts import cut
 from evenfold.reports.page import (
     Block,
     Number,
@@ -59,9 +61,9 @@ def report_html(
 def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | None = None) -> Page:
     """Return the page of a split."""
     manifest = seen.manifest
-    tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), _audit_tile(audit)]
-    pictures = split_pictures(seen)
-    sections = [Section(name, picture.title, [picture, *_beside(seen, name)]) for name, picture in pictures.items()]
+    sections = [
+        Section(name, picture.title, [picture, *_beside(seen, name)]) for name, picture in split_pictures(seen).items()
+    ]
     if seen.parts:
         total = sum(part.size for part in seen.parts.values())
         shares = [f"{100 * part.size / total:.1f} % {name}" for name, part in seen.parts.items()]
@@ -75,11 +77,11 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         # Draws are random, and what comes later differs: only dealt folds are held against random ones.
         verdict=verdict_of(seen.balance if isinstance(manifest.membership, Labels) else None, audit),
         lead=_lead(seen),
-        tiles=[tile for tile in tiles if tile is not None],
+        tiles=[*_tiles(seen), _audit_tile(audit)],
         findings=remarks_of(audit),
         sections=sections,
         details=_details(seen, audit),
-        footer=[amount(seen.balance.n_rows, "row"), f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
+        footer=(origin or Origin()).words(amount(seen.balance.n_rows, "row"), f"split {manifest.split_id[:12]}"),
     )
 
 
@@ -132,51 +134,37 @@ def _left_out(manifest: Manifest) -> str:
     return f" {amount(rows, 'row')} {are} {names} are in different folds." if rows else ""
 
 
-def _size_tile(seen: SplitData) -> Tile | None:
-    if seen.parts:
-        return None
-    rows = [fold.rows for fold in seen.balance.folds]
-    low, high = min(rows), max(rows)
-    where = "fold" if seen.unit == "fold" else "test set"
-    if low == high:
-        return Tile(f"{low:,}", f"{'row' if low == 1 else 'rows'} in every {where}", "as even as can be")
-    bound = seen.balance.reachable.get("size")
-    even = bound is not None and seen.balance.worst["size"] <= bound + 1e-12
-    off = f"up to {rounded(100 * seen.balance.worst['size'], 2)} % from what was asked"
-    note = "as even as can be" if even else off
-    return Tile(f"{low:,} to {high:,}", f"rows in a {where}", note)
-
-
-def _target_tile(seen: SplitData) -> Tile | None:
-    gap = target_gap(seen.balance)
-    if gap is None:
-        return None
-    random = f"95 % of random splits: {gap.bound}"
-    label = f"largest gap of {seen.balance.target}" + ("" if seen.is_measured else f" in {seen.each}")
-    return Tile(points(gap.largest), label, random)
-
-
-def _group_tile(seen: SplitData) -> Tile | None:
-    sizes = group_sizes(seen)
+def _tiles(seen: SplitData) -> Iterator[Tile]:
+    """Yield the tiles of sizes, the target and groups, each where there is something to tell."""
+    rows, balance, table = [fold.rows for fold in seen.balance.folds], seen.balance, seen.manifest.group_table
+    low, high, where = min(rows), max(rows), "fold" if seen.unit == "fold" else "test set"
+    if not seen.parts and low == high:
+        yield Tile(f"{low:,}", f"{'row' if low == 1 else 'rows'} in every {where}", "as even as can be")
+    elif not seen.parts:
+        even = balance.worst["size"] <= balance.reachable.get("size", -1.0) + 1e-12
+        off = f"up to {rounded(100 * balance.worst['size'], 2)} % from what was asked"
+        yield Tile(f"{low:,} to {high:,}", f"rows in a {where}", "as even as can be" if even else off)
+    if (gap := target_gap(balance)) is not None:
+        label = f"largest gap of {balance.target}" + ("" if seen.is_measured else f" in {seen.each}")
+        yield Tile(points(gap.largest), label, f"95 % of random splits: {gap.bound}")
     name = seen.manifest.spec.columns.group
-    if name is None or seen.manifest.group_table is None or seen.manifest.spec.columns.entities:
-        return None
-    if sizes is None:
-        return Tile(f"{seen.manifest.group_table.num_rows:,}", f"values of {name}, each in one {seen.unit}")
-    n, (largest, share) = sum(map(len, sizes.values())), largest_group(seen, sizes)
-    locked = 0 if seen.parts else int(np.count_nonzero(seen.manifest.group_table.column("fold").to_numpy() == LOCKED))
-    notes = [f"the largest: {share or amount(largest, 'row')}", f"{locked:,} more locked" if locked else ""]
-    return Tile(f"{n:,}", f"values of {name}, each in one {seen.unit}", "; ".join(filter(None, notes)))
+    if name is None or table is None or seen.manifest.spec.columns.entities:
+        return
+    n, notes = table.num_rows, list[str]()
+    if sizes := group_sizes(seen):
+        n, (largest, share) = sum(map(len, sizes.values())), largest_group(seen, sizes)
+        locked = 0 if seen.parts else int(np.count_nonzero(table.column("fold").to_numpy() == LOCKED))
+        notes = [f"the largest: {share or amount(largest, 'row')}", *([f"{locked:,} more locked"] if locked else [])]
+    yield Tile(f"{n:,}", f"values of {name}, each in one {seen.unit}", "; ".join(notes))
 
 
 def _audit_tile(audit: Audit | None) -> Tile:
     if audit is None:
         return Tile("no audit", "leaks were not looked for", "evenfold audit")
-    kinds = {"failed": len(audit.failed)}
-    for severity, word in (("warning", "warning"), ("note", "note")):
-        kinds[word] = sum(finding.severity == severity for finding in audit.findings)
-    note = ", ".join(amount(n, word) if word != "failed" else f"{n} failed" for word, n in kinds.items() if n)
-    return Tile(f"{len(audit.passed):,}", "checks passed", note or "nothing was found")
+    of = Counter(finding.severity for finding in audit.findings)
+    notes = [f"{len(audit.failed)} failed"] if audit.failed else []
+    notes += [amount(of[severity], severity) for severity in ("warning", "note") if of[severity]]
+    return Tile(f"{len(audit.passed):,}", "checks passed", ", ".join(notes) or "nothing was found")
 
 
 def _beside(seen: SplitData, name: str) -> list[Block]:
@@ -229,10 +217,9 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     rows = sorted(fold.rows for fold in seen.balance.folds)
     spread = f"{rows[0]:,} to {amount(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
     spread = f"{amount(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
-    folds = _folds_table(seen.balance, seen.names)
     title = f"Every {seen.unit} ({seen.manifest.n_splits:,}: {spread})"
     return [
-        *([] if seen.parts else [Section("folds", title, [folds])]),
+        *([] if seen.parts else [Section("folds", title, [_folds_table(seen.balance, seen.names)])]),
         Section("balance", "How even, in figures", _figures_of(seen.balance)),
         Section("codes", "Rows of each fold or part", [_sizes(manifest)]),
         *checks_section(audit),
@@ -244,16 +231,11 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
 def _folds_table(report: BalanceReport, names: list[str]) -> Table:
     folds = report.folds[:MOST_ROWS]
     figures = [name for name in NUMBERS if any(getattr(fold, name) is not None for fold in folds)]
-    classes = (report.classes or [])[:12]
-    rows = [
-        [
-            names[fold.split],
-            number(fold.rows),
-            *(number(getattr(fold, name)) for name in figures),
-            *(number(share, f"{share:.2%}") for share in (fold.shares or [nan] * len(classes))[: len(classes)]),
-        ]
-        for fold in folds
-    ]
+    classes, rows = (report.classes or [])[:12], []
+    for fold in folds:
+        shares = (fold.shares or [nan] * len(classes))[: len(classes)]
+        row = [number(getattr(fold, name)) for name in ("rows", *figures)]
+        rows.append([names[fold.split], *row, *(number(share, f"{share:.2%}") for share in shares)])
     note = f"The first {len(folds):,} of {report.n_splits:,}; others are in balance.json."
     note = note if len(folds) < report.n_splits else ""
     return Table("Every split", rows, ["split", "rows", *figures, *classes], note)
@@ -273,11 +255,8 @@ def _figures_of(balance: BalanceReport) -> list[Block]:
 
 def _reach(reach: PackReport, numeric: bool) -> list[Block]:
     """Return the cost of whole groups beside the least that is reachable, in a sentence and in figures."""
-    words = (
-        "Could whole groups be more even? No: that is proved."
-        if reach.optimal
-        else f"Could whole groups be more even? By a cost of at most {reach.gap:.3g} of {reach.cost:.3g}."
-    )
+    more = "No: that is proved" if reach.optimal else f"By a cost of at most {reach.gap:.3g} of {reach.cost:.3g}"
+    words = Paragraph(f"Could whole groups be more even? {more}.")
     what = "the target's distribution" if numeric else "class shares"
     costs = {
         "cost of sizes": reach.size_term, f"cost of {what}": reach.class_term,
@@ -290,15 +269,14 @@ def _reach(reach: PackReport, numeric: bool) -> list[Block]:
         f"The cost adds up squared deviations of sizes and of {counted_by}, fold by fold, as the strategy weighs them; "
         "0 is perfectly even."
     )
-    return [Paragraph(words), Table("Cost of whole groups", rows, ["figure", "value"], note)]
+    return [words, Table("Cost of whole groups", rows, ["figure", "value"], note)]
 
 
 def _sizes(manifest: Manifest) -> Table:
     held = counts(manifest)
     drawn = list(held.items())[:MOST_ROWS]
     rows = [[manifest.membership.code_name(int(code)), number(n)] for code, n in drawn]
-    note = f"The first {len(drawn):,} of {len(held):,}." if len(held) > len(drawn) else ""
-    return Table("Rows of each fold or part", rows, ["fold or part", "rows"], note)
+    return Table("Rows of each fold or part", rows, ["fold or part", "rows"], cut(len(drawn), len(held)))
 
 
 def checks_section(audit: Audit | None) -> list[Section]:
@@ -335,20 +313,14 @@ def _asked_of(manifest: Manifest) -> Table:
 
 
 def _identity_of(manifest: Manifest) -> Table:
-    portable = (
-        "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
-    )
-    keys = ", ".join(manifest.spec.key_names) or "none: the position is the key"
+    stored = "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
     parent = [("grown from split_id", manifest.parent_split_id)] if manifest.parent_split_id else []
-    return facts(
-        "Identity",
-        [
-            ("split_id (who is where)", manifest.split_id),
-            ("plan_id (what was asked of which data)", manifest.plan_id),
-            ("fingerprint of the columns read", manifest.fingerprint),
-            ("algorithm", f"{manifest.algorithm['name']} version {manifest.algorithm['version']}, {portable}"),
-            ("key", keys),
-            ("generation", manifest.generation),
-            *parent,
-        ],
-    )
+    rows = [
+        ("split_id (who is where)", manifest.split_id),
+        ("plan_id (what was asked of which data)", manifest.plan_id),
+        ("fingerprint of the columns read", manifest.fingerprint),
+        ("algorithm", f"{manifest.algorithm['name']} version {manifest.algorithm['version']}, {stored}"),
+        ("key", ", ".join(manifest.spec.key_names) or "none: the position is the key"),
+        ("generation", manifest.generation),
+    ]
+    return facts("Identity", [*rows, *parent])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from math import exp, factorial
-from typing import Any
+from operator import itemgetter
 
 import numpy as np
 from evenfold.estimates.results import rounded
@@ -55,22 +55,20 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
 
 def size_deviations(seen: SplitData) -> Picture | None:
     """Draw how many rows each split has more or fewer than their mean; None where all are within one row."""
-    folds, names = seen.balance.folds, seen.names
-    rows = np.array([fold.rows for fold in folds])
+    names, rows = seen.names, np.array([fold.rows for fold in seen.balance.folds])
     if np.ptp(rows) <= 1:
         return None
     sizes, mean = rows[:MOST_FOLDS], float(rows.mean())
-    bound = seen.balance.reachable.get("size")
-    drawn = [*(sizes - mean).tolist(), *([bound * mean, -bound * mean] if bound else [])]
+    high = seen.balance.reachable.get("size", 0.0) * mean
     deviation = float(np.abs(rows / mean - 1).max())
     picture = Picture(
         f"Test sizes differ from their mean by up to {100 * deviation:.1f} %",
-        seen.unit, f"rows above or below the mean of {mean:,.0f}", (-0.5, sizes.size - 0.5), around([0.0, *drawn]),
+        seen.unit, f"rows above or below the mean of {mean:,.0f}", (-0.5, sizes.size - 0.5),
+        around([0.0, *(sizes - mean).tolist(), high, -high]),
         height=200, x_ticks=list(enumerate(names[: sizes.size])), caption=cut(sizes.size, rows.size),
     )  # fmt: skip
     left, right = picture.x_range
-    if bound and bound < 10 * deviation:
-        high = bound * mean
+    if 0.0 < high < 10 * deviation * mean:
         picture.area([(left, -high), (right, -high)], [(left, high), (right, high)], "band")
         picture.name(f"no split of these rows has all folds inside ±{high:,.1f} rows", "band")
     picture.across("whole", y=0)
@@ -97,16 +95,13 @@ def class_deviations(seen: SplitData) -> Picture | None:
         "test rows minus all rows (points)", f"{report.target}, share of all rows",
         (-reach, reach), (-len(drawn) + 0.4, 0.6), height=86 + 30 * len(drawn),
         y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(drawn)],
-        caption=" ".join([f"{amount(left, 'smaller class', 'smaller classes')} in the table only."] if left else []),
+        caption=f"{amount(left, 'smaller class', 'smaller classes')} in the table only." if left else "",
     )  # fmt: skip
     for i, c in enumerate(drawn):
         picture.bar(-band[c], band[c], -i - 0.32, -i + 0.32, "band")
-        dots = []
-        for value, (name, fold) in zip(gaps[c], folds, strict=True):
-            if fold.shares:
-                rows_of_class = f"{fold.rows_of(c):,} of {amount(fold.rows, 'row')}, {fold.shares[c]:.2%}"
-                dots.append((value, -i, f"{report.classes[c]} in {name}: {rows_of_class}"))
-        picture.dots(dots, 0)
+        of = [f"{fold.rows_of(c):,} of {amount(fold.rows, 'row')}, {(fold.shares or ())[c]:.2%}" for _, fold in folds]
+        hints = [f"{report.classes[c]} in {name}: {words}" for (name, _), words in zip(folds, of, strict=True)]
+        picture.dots([(value, -i, hint) for value, hint in zip(gaps[c], hints, strict=True)], 0)
     picture.across("whole", x=0)
     picture.name("95 % of random folds", "band")
     picture.name(f"a {seen.unit}", 0, "dot")
@@ -212,21 +207,15 @@ def _dates(seen: SplitData) -> list[tuple[float, str]] | None:
         whole = seen.order.size == np.count_nonzero(seen.manifest.status == ACTIVE)
         return None if seen.group is None and whole else []
     places = np.linspace(0, seen.order.size - 1, 6).astype(np.int64)
-    return [(float(at), _moment(seen.time.values[seen.order[at]])) for at in places.tolist()]
-
-
-def _moment(value: Any) -> str:
-    if isinstance(value, np.datetime64) or hasattr(value, "isoformat"):
-        return str(value)[:10]
-    return short(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
+    moments = zip(places.tolist(), seen.time.values[seen.order[places]], strict=True)
+    dated = seen.time.values.dtype.kind in "MO"  # days may come as Python's own
+    return [(float(at), str(moment)[:10] if dated else short(float(moment))) for at, moment in moments]
 
 
 def _runs(into: Cells, kinds: list[str], edges: NDArray[np.int64], low: float, high: float) -> None:
-    at = 0
-    for css, run in groupby(kinds):
-        length = len(list(run))
-        into.setdefault(css, []).append((float(edges[at]), float(edges[at + length]), low, high))
-        at += length
+    for css, run in groupby(zip(kinds, edges[:-1].tolist(), edges[1:].tolist(), strict=True), key=itemgetter(0)):
+        bins = [*run]
+        into.setdefault(css, []).append((float(bins[0][1]), float(bins[-1][2]), low, high))
 
 
 def _strips(seen: SplitData) -> list[tuple[str, Cells]]:
@@ -298,18 +287,17 @@ def _versions(seen: SplitData, n: int) -> list[tuple[float, str]]:
 
 def grown_balance(seen: SplitData) -> Picture:
     """Draw how even the folds were after each generation: their sizes, and their target where it is known."""
-    figures = evenness(seen)
-    sizes = [size * 100 for size, _ in figures]
-    gaps = [(generation, 100 * gap) for generation, (_, gap) in enumerate(figures) if gap is not None]
-    drift = "no less even than at first" if sizes[-1] <= sizes[0] + 0.5 else f"{sizes[-1]:.1f} % from equal in size"
+    sizes, gaps = zip(*evenness(seen), strict=True)
+    last, top = 100 * sizes[-1], 100 * max([*sizes, *(gap for gap in gaps if gap is not None), 0.001])
+    drift = "no less even than at first" if last <= 100 * sizes[0] + 0.5 else f"{last:.1f} % from equal in size"
     picture = Picture(
-        f"After {amount(len(figures) - 1, 'extension')} the folds are {drift}", "version", "largest gap (% or points)",
-        (-0.5, len(figures) - 0.5), (0, max([*sizes, *(gap for _, gap in gaps), 0.1]) * 1.15), height=200,
-        x_ticks=_versions(seen, len(figures)),
+        f"After {amount(len(sizes) - 1, 'extension')} the folds are {drift}", "version", "largest gap (% or points)",
+        (-0.5, len(sizes) - 0.5), (0, top * 1.15), height=200, x_ticks=_versions(seen, len(sizes)),
     )  # fmt: skip
-    for colour, (line, words) in enumerate(((list(enumerate(sizes)), "fold size (%)"), (gaps, "target (points)"))):
-        if line:
-            picture.series([(float(g), value, f"{words}: {value:.2f}") for g, value in line], colour, words)
+    for colour, (line, words) in enumerate(((sizes, "fold size (%)"), (gaps, "target (points)"))):
+        values = [(float(g), 100 * value) for g, value in enumerate(line) if value is not None]
+        if values:
+            picture.series([(g, value, f"{words}: {value:.2f}") for g, value in values], colour, words)
     return picture
 
 
@@ -333,8 +321,7 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
 
 
 def _groups_title(seen: SplitData, groups: dict[int, list[int]]) -> str:
-    largest, share = largest_group(seen, groups)
-    n = sum(map(len, groups.values()))
+    (largest, share), n = largest_group(seen, groups), sum(map(len, groups.values()))
     return ", ".join(filter(None, [f"{amount(n, 'group')}; the largest has {amount(largest, 'row')}", share]))
 
 
@@ -347,8 +334,8 @@ def largest_group(seen: SplitData, groups: dict[int, list[int]]) -> tuple[int, s
 
 def group_histogram(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     """Draw how many groups have how many rows: too many groups to show one by one."""
-    sizes = np.array([size for fold in groups.values() for size in fold])
-    low, high = int(sizes.min()), int(sizes.max())
+    sizes = [size for fold in groups.values() for size in fold]
+    low, high = min(sizes), max(sizes)
     step = max(1, -(-(high - low + 1) // 40))
     edges = np.arange(low, high + step + 1, step)
     counts, _ = np.histogram(sizes, bins=edges)
