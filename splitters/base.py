@@ -15,7 +15,7 @@ from evenfold.splitters.importing import Role, refusal, resolve
 from evenfold.splitters.kernels import DRAWS, LABELS, IntArray, Stream
 from evenfold.splitters.naming import code_of, import_path, params_of
 from evenfold.splitters.numbers import check_count, digest_json, is_whole, label_type, plain_numbers
-from evenfold.splitters.rows import Needs, Rows
+from evenfold.splitters.rows import ROLES, Needs, Rows
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
@@ -98,7 +98,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def get_metadata_routing(self) -> Any:
         """Return scikit-learn's request of metadata: the columns that ``needs`` declares, unless others were set."""
         request = super().get_metadata_routing()
-        for name in ("groups", "key", "time", "label_end", "fixed", "coordinates"):
+        for name in ("groups", *ROLES):
             if getattr(self.needs, name) and request.split.requests.get(name) is None:
                 request.split.add_request(param=name, alias=True)
         return request
@@ -135,13 +135,19 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         return train
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return how many pairs ``split`` yields: ``n_splits``, where there is such a parameter, or as rows say."""
+        """Return how many pairs ``split`` yields; rows are looked at where the parameters alone do not tell."""
+        count = self._count()
+        return self._n_pairs(self.rows(X, y, groups, **roles)) if count is None else count
+
+    def _count(self) -> int | None:
+        """Return how many pairs there are of any rows: ``n_splits``, where there is such a parameter; else None."""
         n_splits = getattr(self, "n_splits", None)
-        return self._n_pairs(self.rows(X, y, groups, **roles)) if n_splits is None else int(n_splits)
+        return None if n_splits is None else int(n_splits)
 
     def _n_pairs(self, rows: Rows) -> int:
         """Return how many pairs ``pairs`` yields of checked rows; as long as splitting, where nothing else tells."""
-        return sum(1 for _ in self.pairs(rows))
+        count = self._count()
+        return sum(1 for _ in self.pairs(rows)) if count is None else count
 
     def _check(self, rows: Rows) -> None:
         """Raise SplitError where the parameters do not fit the rows; called before any random number is drawn."""
@@ -189,18 +195,14 @@ class LabelSplitter(Splitter):
         tested = [code for code in parts.values() if code >= 0] if parts else range(self._n_splits(rows))
         return pairs_of_labels(self.decide(rows), tested, parts=bool(parts))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of folds, or of parts that ``split`` tests on."""
-        return self._n_tested_parts() or super().get_n_splits(X, y, groups, **roles)
+    def _count(self) -> int | None:
+        return sum(code >= 0 for code in self.part_codes().values()) or super()._count()
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self.n_splits)
 
     def _n_pairs(self, rows: Rows) -> int:
-        return self._n_tested_parts() or self._n_splits(rows)
-
-    def _n_tested_parts(self) -> int:
-        return sum(code >= 0 for code in self.part_codes().values())
+        return self._count() or self._n_splits(rows)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)
@@ -238,9 +240,6 @@ class DrawSplitter(Splitter):
     def pair(self, rows: Rows, i: int) -> Pair:
         """Return draw ``i`` alone, in the time of one draw."""
         return self.draw(self.prepare(rows), self._stream(DRAWS, i))
-
-    def _n_pairs(self, rows: Rows) -> int:
-        return int(self.n_splits)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=1)

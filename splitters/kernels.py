@@ -186,7 +186,14 @@ def _seats(
 
     What is owed is carried from stratum to stratum, so that the sizes are rounded once and not once a stratum.
     """
-    wanted = _water(shares * (int(held.sum()) + count) - held, count, shares)
+    # The emptiest bins are lifted to one level of lack per share, which is found in the order of lacks: a bin that
+    # holds too much already gets none.
+    missing = shares * (int(held.sum()) + count) - held
+    lack = missing / shares
+    order = np.argsort(-lack, kind="stable")
+    levels = (np.cumsum(missing[order]) - count) / np.cumsum(shares[order])
+    level = levels[np.flatnonzero(lack[order] > levels)[-1]]
+    wanted = np.maximum(missing - level * shares, 0.0)
     seats = np.floor(wanted + 1e-9).astype(np.int64)  # a whole number of rows may come as a little less in floats
     left = wanted - seats
     # Bins that lack a part of a row come before any that holds its share or more, whatever these are owed.
@@ -194,17 +201,6 @@ def _seats(
     # The rounding rest is less than a row a bin, so no bin is served twice.
     seats[served] += 1
     return seats, owed + wanted - seats
-
-
-def _water(missing: NDArray[np.float64], count: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return shares of ``count`` that lift the emptiest bins to one level: none where a bin holds too much already."""
-    # A bin takes part while its lack per share is above the level; the level is found in the order of lacks.
-    lack = missing / shares
-    order = np.argsort(-lack, kind="stable")
-    levels = (np.cumsum(missing[order]) - count) / np.cumsum(shares[order])
-    taking = int(np.flatnonzero(lack[order] > levels)[-1]) + 1 if count else 0
-    level = levels[taking - 1] if taking else 0.0
-    return np.maximum(missing - level * shares, 0.0) if count else np.zeros(shares.size)
 
 
 def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
@@ -269,12 +265,10 @@ def hashed(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
     every engine agrees on and are a SplitError. O(n), about a microsecond a key.
     """
     values = key.tolist()
-    unfit = (
-        next((value for value in values if type(value) not in (str, int)), None) if key.dtype.kind not in "iu" else None
-    )
-    if unfit is not None:
+    unfit = () if key.dtype.kind in "iu" else (value for value in values if type(value) not in (str, int))
+    for value in unfit:
         raise SplitError(
-            f"key holds {unfit!r} ({type(unfit).__name__}); pass integers or text, which hash alike anywhere."
+            f"key holds {value!r} ({type(value).__name__}); pass integers or text, which hash alike anywhere."
         )
     digests = (sha256(f"{salt}|{value}".encode()).digest()[:8] for value in values)
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -52,6 +52,13 @@ def check_count(name: str, value: Any, least: int) -> None:
     """Raise SplitError unless ``value`` is an integer of at least ``least``."""
     if not is_whole(value) or value < least:
         raise SplitError(f"{name}={value!r}; choose a whole number of at least {least}.")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise SplitError unless ``value`` is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        *some, last = map(repr, choices)
+        raise SplitError(f"{name}={value!r}; choose {', '.join(some)} or {last}.")
 
 
 MOST_CLASSES_OF_NUMBERS = 20
@@ -212,7 +219,14 @@ def stable_order(values: NDArray[Any]) -> IntArray:
     order: IntArray = (keys & np.uint64((1 << position_bits) - 1)).view(np.int64)
     if lost:
         keys >>= np.uint64(position_bits)
-        _put_right(order, keys, values)
+        # tied[i] says whether slot i has the leading bits of slot i - 1.
+        tied = np.zeros(order.size + 1, dtype=np.bool_)
+        np.equal(keys[1:], keys[:-1], out=tied[1:-1])
+        slots = np.flatnonzero(tied[1:] | tied[:-1])
+        rows, ranked = order[slots], values[order[slots]]
+        # All at once: rows of different leading bits are in order, so none leaves the slots of its own tie.
+        if (ranked[1:] < ranked[:-1]).any():
+            order[slots] = rows[np.argsort(ranked, kind="stable")]
     return order
 
 
@@ -255,19 +269,6 @@ def _ordered_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
     flipped |= _SIGN
     bits ^= flipped
     return bits.view(np.uint64)
-
-
-def _put_right(order: IntArray, leading: NDArray[np.uint64], values: NDArray[Any]) -> None:
-    """Order rows of equal leading bits by their whole values; the slots they take together stay the same."""
-    # tied[i] says whether slot i has the leading bits of slot i - 1.
-    tied = np.zeros(order.size + 1, dtype=np.bool_)
-    np.equal(leading[1:], leading[:-1], out=tied[1:-1])
-    slots = np.flatnonzero(tied[1:] | tied[:-1])
-    rows = order[slots]
-    ranked = values[rows]
-    # All at once: rows of different leading bits are in order, so none leaves the slots of its own tie.
-    if (ranked[1:] < ranked[:-1]).any():
-        order[slots] = rows[np.argsort(ranked, kind="stable")]
 
 
 def components_of(entities: IntArray) -> IntArray:

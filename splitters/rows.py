@@ -27,6 +27,7 @@ from .errors import SplitError
 from .times import ends_of, times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]
+ROLES = ("key", "time", "label_end", "fixed", "coordinates")  # the columns that scikit-learn has no place for
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,6 @@ class Needs:
     coordinates: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Entities:
-    """Several things that a row belongs to, a patient and a device: ``codes`` (rows, columns) of their ``levels``."""
-
-    codes: IntArray
-    levels: tuple[Sequence[Any], ...]
-    names: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Rows:
     """``n`` rows as a strategy may see them; whatever its ``Needs`` do not declare is None.
@@ -64,7 +56,8 @@ class Rows:
     ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns);
     ``y_holds`` says which.
     ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row. Where several columns of
-    ``entities`` were given, a group is what they join: rows that share any of them, and rows that share one with those.
+    ``entities`` were given, as a patient and a device, a group is what they join: rows that share any of them, and rows
+    that share one with those.
     ``time``: int64, float64, or datetime64[us] in UTC; ``label_end`` alike, and never before it.
     ``fixed``: int64 labels decided elsewhere. ``coordinates``: float64 (n, 2), finite.
     ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
@@ -79,7 +72,7 @@ class Rows:
     levels: tuple[Any, ...] = ()
     group_levels: tuple[Any, ...] = ()
     label_end: NDArray[Any] | None = None
-    entities: Entities | None = None
+    entities: Coded | None = None
     coordinates: Any = None
 
     @classmethod
@@ -102,12 +95,12 @@ class Rows:
         Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
         O(n log n) at worst, O(n) for integer and text columns.
         """
-        values = {"y": y, "groups": groups, "key": key, "time": time, "fixed": fixed, "label_end": label_end}
-        values["coordinates"] = coordinates
+        roles = dict(zip(ROLES, (key, time, label_end, fixed, coordinates), strict=True))
+        values = {"y": y, "groups": groups, **roles}
         n = _count({"X": X, **values})
         _require(needs, values, asked_by)
         codes, levels = _target(y, needs.y, asked_by)
-        entities = None if groups is None else _entities(groups)
+        entities = None if groups is None else _columns(groups, "groups")
         joined = groups if entities is None else components_of(entities.codes)
         group_codes, group_levels = encode(joined, "groups") if groups is not None else (None, [])
         times = times_of(time, "time") if needs.time else None
@@ -162,7 +155,7 @@ class Rows:
         """Return the rows at ``positions``, in that order, with codes by first appearance among them."""
         y, levels = _renumbered(self.y, self.levels, positions)
         groups, group_levels = _renumbered(self.groups, self.group_levels, positions)
-        plain = {name: getattr(self, name) for name in ("key", "time", "fixed", "label_end", "coordinates")}
+        plain = {name: getattr(self, name) for name in ROLES}
         return Rows(
             n=positions.size,
             y=y,
@@ -208,19 +201,19 @@ class GroupRows(Rows):
     weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
-def _entities(groups: Any) -> Entities | None:
-    """Return the columns of groups, where there are several."""
-    if isinstance(groups, Coded):
-        return Entities(groups.codes, tuple(groups.levels), groups.names) if groups.codes.ndim == 2 else None
-    table = array_of(groups, "groups")
+def _columns(values: Any, name: str) -> Coded | None:
+    """Return the columns of y or groups, where there are several."""
+    if isinstance(values, Coded):
+        return values if values.codes.ndim == 2 else None
+    table = array_of(values, name)
     if table.ndim != 2 or table.shape[1] < 2:
         return None
-    names = tuple(f"column {j} of groups" for j in range(table.shape[1]))
-    columns = [encode(table[:, j], name) for j, name in enumerate(names)]
-    return Entities(np.stack([codes for codes, _ in columns], axis=1), tuple(levels for _, levels in columns), names)
+    names = tuple(f"column {j} of {name}" for j in range(table.shape[1]))
+    codes, levels = zip(*map(encode, table.T, names), strict=True)
+    return Coded(np.stack(codes, axis=1), [*levels], names)
 
 
-def _require_apart(entities: Entities, largest: int, n: int) -> None:
+def _require_apart(entities: Coded, largest: int, n: int) -> None:
     alone = max(int(np.bincount(column).max()) for column in entities.codes.T)
     if 2 * largest <= n or largest == alone:  # one level alone is as large: nothing is joined
         return
@@ -271,11 +264,9 @@ def _length(values: Any, name: str) -> int:
 
 
 def _require(needs: Needs, values: dict[str, Any], asked_by: str) -> None:
-    needed = {"y": needs.y in ("classes", "numbers"), "groups": needs.groups is True}
-    needed |= {"key": needs.key, "time": needs.time, "fixed": needs.fixed, "label_end": needs.label_end is True}
-    needed["coordinates"] = needs.coordinates
-    for name, is_needed in needed.items():
-        if is_needed and values[name] is None:
+    needed = [name for name in ("groups", *ROLES) if getattr(needs, name) is True]
+    for name in ["y", *needed] if needs.y in ("classes", "numbers") else needed:
+        if values[name] is None:
             raise SplitError(f"{asked_by} needs {name}, and none was given; pass one value per row.")
     if values["groups"] is not None and not needs.groups:
         raise SplitError(
@@ -292,11 +283,9 @@ def _target(y: Any, kind: Target, asked_by: str) -> tuple[Any, Sequence[Any]]:
     if kind == "numbers":
         return _numbers(y, asked_by), ()
     if kind == "any":
-        table = array_of(y, "y")
-        if table.ndim == 2 and table.shape[1] > 1:
-            columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
-            return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
-        values = as_array(table, "y")
+        if columns := _columns(y, "y"):
+            return columns.codes, columns.levels
+        values = as_array(y, "y")
         numeric = is_number(values.dtype.kind, lambda: np.unique(values))
         return (_numbers(values, asked_by), ()) if numeric else encode(values, "y")
     values = as_array(y, "y")

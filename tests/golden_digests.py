@@ -117,7 +117,7 @@ def packings() -> dict[str, dict[str, str]]:
             table[:, 0] += 1 + stream.below(4, entries) // 3 * 9
             table[0] *= 1 + entries // 8
             wanted, weight = np.array(shares), ("relative", 1.0, "exact")[(entries + number) % 3]
-            aim = Aim.of(table, wanted, size_weight=weight, weights=np.arange(1.0, columns + 1))
+            aim = Aim(table, wanted, size_weight=weight, weights=np.arange(1.0, columns + 1))
             bins = pack_to(aim, stream, effort, close=bool(number % 2))
             if entries < 40:  # others join what the first ones hold
                 bins = np.append(bins, pack_into(table[: len(shares)], table[len(shares) :], wanted, stream))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import DrawSplitter, Pair, Splitter
+from evenfold.splitters.base import DrawSplitter, Splitter
 from evenfold.splitters.kernels import IntArray
 from evenfold.splitters.numbers import encode
 from evenfold.splitters.strategies.parts import codes_of, shares_of_parts
@@ -84,6 +84,12 @@ check("draws each class as often as it has rows", "draws_classes")(
 check("draws as many rows as it says", "exact_sizes")(
     _of_each(lambda splitter, data, *pair: splitter.sizes(data.n) == tuple(side.size for side in pair))
 )
+check("tests the rows that are left out of training, which may repeat rows", "out_of_bag")(
+    lambda splitter, data: (
+        repeats_a_row(data.pairs(splitter))
+        and all(np.array_equal(np.setdiff1d(np.arange(data.n), train), test) for train, test in data.pairs(splitter))
+    )
+)
 check("keeps the labels that it was given", "as_given")(
     lambda splitter, data: np.array_equal(data.labels(splitter), data.roles["fixed"])
 )
@@ -91,14 +97,11 @@ check("keeps the labels that it was given", "as_given")(
 
 @check("keeps earlier splits as they are when more are asked for, and draws each anew", "appendable")
 def _appendable(splitter: Splitter, data: Data) -> bool:
-    few = data.split(copy.deepcopy(splitter).set_params(n_splits=2))
-    twenty = copy.deepcopy(splitter).set_params(n_splits=20)
-    more = data.split(twenty)
-    return same(few, more[:2]) and (_vary(more) or _vary(data_for(splitter, MORE * data.n).split(twenty)))
-
-
-def _vary(pairs: list[Pair]) -> bool:
-    return any(not same(pairs[:1], [other]) for other in pairs[1:])
+    few, twenty = (copy.deepcopy(splitter).set_params(n_splits=n) for n in (2, 20))
+    # Few rows may allow one draw alone; of more there are others.
+    draws = (some.split(twenty) for some in (data, data_for(splitter, MORE * data.n)))
+    vary = any(not same(pairs[:1], [other]) for pairs in draws for other in pairs[1:])
+    return vary and same(data.split(few), data.split(twenty)[:2])
 
 
 @check("makes folds whose counts below any threshold differ by its bound", "even_distribution")
@@ -121,8 +124,7 @@ def _leaves_out_crossing_alone(splitter: Splitter, data: Data) -> bool:
 def _one_group_a_stratum(splitter: Splitter, data: Data) -> bool:
     y, groups = _y(data), _groups(data)
     stratum = np.array([np.bincount(y[groups == group]).argmax() for group in range(groups.max() + 1)])
-    tested = [stratum[np.unique(groups[test])] for _, test in data.pairs(splitter)]
-    return all(np.unique(strata).size == strata.size for strata in tested)
+    return all(np.bincount(stratum[np.unique(groups[test])]).max() == 1 for _, test in data.pairs(splitter))
 
 
 @check("leaves no fold empty even with as many groups as folds", "no_empty_fold")
@@ -132,13 +134,6 @@ def _no_empty_fold(splitter: Splitter, data: Data) -> bool:
     few = np.minimum(np.arange(data.n), k - 1)[::-1].copy()
     pairs = data.having(groups=few).split(splitter)
     return len(pairs) == k and all(test.size > 0 for _, test in pairs)
-
-
-@check("tests the rows that are left out of training, which may repeat rows", "out_of_bag")
-def _out_of_bag(splitter: Splitter, data: Data) -> bool:
-    pairs = data.pairs(splitter)
-    rest = all(np.array_equal(np.setdiff1d(np.arange(data.n), train), test) for train, test in pairs)
-    return rest and repeats_a_row(pairs)
 
 
 @check("repeats a row in some train set", "with_replacement")
@@ -152,8 +147,7 @@ def _with_replacement(splitter: Splitter, data: Data) -> bool:
 
 @check("draws all rows of a group equally often", "draws_groups")
 def _draws_groups(splitter: Splitter, data: Data) -> bool:
-    groups = _groups(data)
-    drawn = [np.bincount(train, minlength=data.n) for train, _ in data.pairs(splitter)]
+    groups, drawn = _groups(data), [np.bincount(train, minlength=data.n) for train, _ in data.pairs(splitter)]
     return all(np.unique(counts[groups == group]).size == 1 for counts in drawn for group in np.unique(groups))
 
 
@@ -203,18 +197,19 @@ def _by_key_alone(splitter: Splitter, data: Data) -> bool:
     return same(fewer, [(train[train < rows.size], test[test < rows.size]) for train, test in data.pairs(splitter)])
 
 
-@check("trains on times that lie more than the gap before every time it tests", "past_before_future")
-def _past_before_future(splitter: Splitter, data: Data) -> bool:
-    time, _ = _times(data)
-    gap = gap_of(param(splitter, "gap", 0), time)
-    return all(later(time[train], gap).max() < time[test].min() for train, test in data.pairs(splitter))
+def _before(which: int) -> Callable[[Any, Data], bool]:
+    """Return what asks whether all times (0) or ends (1) that are trained on lie the gap before any tested time."""
+
+    def holds(splitter: Splitter, data: Data) -> bool:
+        times, gap = _times(data), gap_of(param(splitter, "gap", 0), _times(data)[0])
+        pairs = data.pairs(splitter)
+        return all(later(times[which][train], gap).max() < times[0][test].min() for train, test in pairs)
+
+    return holds
 
 
-@check("trains on no row whose label was not known, the gap before what it tests", "labels_known")
-def _labels_known(splitter: Splitter, data: Data) -> bool:
-    time, label_end = _times(data)
-    gap = gap_of(param(splitter, "gap", 0), time)
-    return all(later(label_end[train], gap).max() < time[test].min() for train, test in data.pairs(splitter))
+check("trains on times that lie more than the gap before every time it tests", "past_before_future")(_before(0))
+check("trains on no row whose label was not known, the gap before what it tests", "labels_known")(_before(1))
 
 
 @check("trains on what comes before all that it tests of the same group", "last_of_each_group")
@@ -251,13 +246,12 @@ def _blocks_whole(splitter: Splitter, data: Data) -> bool:
 @check("trains on no row within the buffer of one that it tests, and on all others", "buffered")
 def _buffered(splitter: Splitter, data: Data) -> bool:
     places, buffer = np.asarray(data.roles["coordinates"], dtype=np.float64), param(splitter, "buffer")
-    for train, test in data.pairs(splitter):
-        apart = np.sqrt(((places[:, None] - places[test]) ** 2).sum(axis=2)).min(axis=1)
-        near = (apart <= buffer * (1 + 1e-9)) & (buffer > 0)
-        wanted = ~near & ~np.isin(np.arange(data.n), test)
-        if not np.array_equal(np.sort(train), np.flatnonzero(wanted)):
-            return False
-    return True
+    apart = np.sqrt(((places[:, None] - places) ** 2).sum(axis=2))
+    far = (apart > buffer * (1 + 1e-9)) | (buffer == 0)
+    return all(
+        np.array_equal(np.sort(train), np.setdiff1d(np.flatnonzero(far[:, test].all(axis=1)), test))
+        for train, test in data.pairs(splitter)
+    )
 
 
 @check("tests every row once on every path", "on_every_path")
@@ -269,15 +263,14 @@ def _on_every_path(splitter: Any, data: Data) -> bool:
     for splits in zip(*paths, strict=True):
         shared = [np.isin(np.arange(data.n), tests[split]) for split in splits]
         blocks.append(np.flatnonzero(np.logical_and.reduce(shared)))
-    whole = len(blocks) == splitter.n_blocks
-    return once and whole and np.array_equal(np.sort(np.concatenate(blocks)), np.arange(data.n))
+    once &= len(blocks) == splitter.n_blocks
+    return once and np.array_equal(np.sort(np.concatenate(blocks)), np.arange(data.n))
 
 
 @check("tests every row from the first time it tests to the last", "to_the_end")
 def _to_the_end(splitter: Splitter, data: Data) -> bool:
-    time, _ = _times(data)
-    tested = np.concatenate([test for _, test in data.pairs(splitter)])
-    return np.array_equal(np.unique(tested), np.flatnonzero(time >= time[tested].min()))
+    (time, _), tested = _times(data), np.flatnonzero(_times_tested(splitter, data))
+    return np.array_equal(tested, np.flatnonzero(time >= time[tested].min()))
 
 
 @check("splits the rows that are not locked as its strategy splits them alone", "rest_as_alone")

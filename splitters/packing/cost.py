@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -118,7 +119,6 @@ MISSING = 1.0
 EXACT = 1e3
 
 
-@dataclass(frozen=True)
 class Aim:
     """The perfect packing: every bin has its share of the rows, and every column's share of them.
 
@@ -129,54 +129,39 @@ class Aim:
 
     ``vectors`` (1 + columns, entries): an entry's size, and per column its excess: the rows it has beyond its share,
     times the root of the weight. A bin's class term is then the sum of its squared excesses over its squared size.
+
+    ``table`` (entries, columns) and ``shares`` (bins) make it; an entry's size is its row's sum unless given.
     """
 
-    sizes: IntArray
-    table: IntArray
-    shares: FloatArray
-    wanted: FloatArray
-    pull: FloatArray
-    rates: FloatArray
-    roots: FloatArray
-    vectors: FloatArray
-    needed: NDArray[np.bool_]
-    n_bins: int
-    exact: bool  # whether sizes must be
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         table: IntArray,
         shares: FloatArray,
         *,
         sizes: IntArray | None = None,
         weights: FloatArray | None = None,
         size_weight: SizeWeight = "relative",
-    ) -> Aim:
-        """Return the aim for ``table`` (entries, columns); an entry's size is its row's sum unless given."""
-        sizes = table.sum(axis=1) if sizes is None else sizes
-        n = float(sizes.sum())
-        wanted = n * shares
-        rates = table.sum(axis=0).astype(np.float64) / n
-        roots = np.ones(rates.size) if weights is None else np.sqrt(weights)
-        size = sizes.astype(np.float64)
+    ) -> None:
+        self.table, self.shares, self.n_bins = table, shares, int(shares.size)
+        self.sizes: IntArray = table.sum(axis=1) if sizes is None else sizes
+        n, size = float(self.sizes.sum()), self.sizes.astype(np.float64)
+        self.wanted: FloatArray = n * shares
+        self.rates: FloatArray = table.sum(axis=0).astype(np.float64) / n
+        self.roots: FloatArray = np.ones(self.rates.size) if weights is None else np.sqrt(weights)
         # Linear in the entries: a bin's excess is the sum of its entries', and an exchange only adds and subtracts.
-        excess = (np.ascontiguousarray(table.T) - rates[:, None] * size) * roots[:, None]
-        pulls = {"relative": 1.0 / (wanted * wanted), "exact": np.full(shares.size, EXACT)}
-        pull = pulls[size_weight] if isinstance(size_weight, str) else np.full(shares.size, size_weight / (n * n))
-        return cls(
-            sizes=sizes,
-            table=table,
-            shares=shares,
-            wanted=wanted,
-            pull=pull,
-            rates=rates,
-            roots=roots,
-            vectors=np.vstack([size[None], excess]),
-            needed=np.count_nonzero(table, axis=0) >= shares.size,
-            n_bins=int(shares.size),
-            exact=bool(pull[0] == EXACT),
-        )
+        excess = (np.ascontiguousarray(table.T) - self.rates[:, None] * size) * self.roots[:, None]
+        self.vectors: FloatArray = np.vstack([size[None], excess])
+        self.needed: NDArray[np.bool_] = np.count_nonzero(table, axis=0) >= shares.size
+        self.exact = size_weight == "exact"  # whether sizes must be
+        pull: FloatArray | float = EXACT if self.exact else 1.0 / (self.wanted * self.wanted)
+        pull = pull if isinstance(size_weight, str) else size_weight / (n * n)
+        self.pull: FloatArray = np.broadcast_to(pull, shares.shape)
+
+    def of_sizes(self, wanted: FloatArray) -> Aim:
+        """Return the same aim with other sizes wanted of the bins."""
+        other = copy(self)
+        other.wanted = wanted
+        return other
 
     def loads(self, bins: IntArray) -> IntArray:
         """Return each bin's rows and rows of each column (1 + columns, bins), exactly, of bins 0 to n_bins - 1."""

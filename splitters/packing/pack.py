@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -277,7 +276,7 @@ def _placed(aim: Aim, bins: IntArray, stream: Stream, movable: IntArray | None =
     place(aim, bins, stream)
     # Exact sizes are those of the start: which bins are larger by a row is decided there.
     exact = np.bincount(bins, aim.sizes, aim.n_bins).astype(np.float64)
-    return Packing(replace(aim, wanted=exact) if aim.exact else aim, bins, stream, movable)
+    return Packing(aim.of_sizes(exact) if aim.exact else aim, bins, stream, movable)
 
 
 def _movable(aim: Aim, kind: IntArray) -> IntArray:
@@ -299,7 +298,7 @@ def pack_into(held: IntArray, table: IntArray, shares: FloatArray, stream: Strea
     """
     n_bins = held.shape[0]
     # What a bin holds is one more entry, in its bin from the start and never among the movable ones.
-    aim = Aim.of(np.vstack([held, table]), shares)
+    aim = Aim(np.vstack([held, table]), shares)
     bins = np.concatenate([np.arange(n_bins), np.full(table.shape[0], -1)])
     place(aim, bins, stream)
     packing = Packing(aim, bins, stream, np.arange(n_bins, bins.size))

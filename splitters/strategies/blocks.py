@@ -24,18 +24,39 @@ Length = float | str | timedelta
 MOST_SPLITS = 10_000
 
 
-class _Blocks(PairSplitter):
-    """Consecutive blocks of time, of about as many rows each; some are tested at a time."""
+class PurgedKFold(PairSplitter):
+    """Blocked folds: each of ``n_splits`` consecutive blocks of time is tested, and rows on both sides are learnt from.
+
+    A block holds about n / n_splits rows; rows of the same time are never parted. ``label_end`` may be given, when the
+    target of each row is known: a training row from whose time to whose label_end any of a tested row's lies is left
+    out (purged), on both sides. ``gap`` is left out before a tested block, ``embargo`` after it: a length of time, as
+    for ForwardChaining, or text such as "10 rows", with those that share the last one's time. Groups may be given: then
+    those with rows in the tested block are not trained on.
+
+    Promises: no row is in both sides of a pair; every row is tested once; no training row's label overlaps a tested
+    one's, with the gap before and the embargo after it; groups, where given, are on one side. Nothing is random.
+    It does train on what came after the tested rows.
+
+    O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
+    chapter 7. Corrected here: rows of the same time stay together, and the embargo is counted from when the last
+    tested label is known.
+
+    When not to use it: a model of tomorrow is asked for, and the past alone is long enough to learn from:
+    ForwardChaining tests what will be done.
+    """
 
     needs = Needs(y="ignored", groups="optional", time=True, label_end="optional")
-    promises = PairSplitter.promises | {"purged", "groups_whole"}
-    gap: Length
-    embargo: Length
+    promises = PairSplitter.promises | {"purged", "groups_whole", "exhaustive"}
     blocks = "n_splits"  # the parameter that says how many there are
+
+    def __init__(self, n_splits: int = 5, *, gap: Length = 0, embargo: Length = 0) -> None:
+        self.n_splits = n_splits
+        self.gap = gap
+        self.embargo = embargo
 
     def _tested(self) -> Iterator[tuple[int, ...]]:
         """Yield the numbers of the blocks that each split tests."""
-        raise NotImplementedError
+        return ((block,) for block in range(self.n_splits))
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each split's (what may be learnt from, tested blocks), positions ascending."""
@@ -63,23 +84,22 @@ class _Blocks(PairSplitter):
     def _apart(self, rows: Rows, order: IntArray, first: int, stop: int) -> Any:
         """Return which rows are known before the stretch of these ranks, or happen after its labels are known."""
         stretch = order[first:stop]
-        before = rows.known < rows.time[stretch].min()
-        after = rows.time > rows.known[stretch].max()
         n_before, n_after = rows_in(self.gap), rows_in(self.embargo)
-        if n_before is None:
-            before = later(rows.known, gap_of(self.gap, rows.time)) < rows.time[stretch].min()
-        elif n_before:  # the last of them, and what happened at the same time as one of those
+        gap = gap_of(self.gap if n_before is None else 0, rows.time)
+        embargo = gap_of(self.embargo if n_after is None else 0, rows.time, "embargo")
+        before = later(rows.known, gap) < rows.time[stretch].min()
+        after = rows.time > later(rows.known[stretch].max(), embargo)
+        if n_before:  # the last of them, and what happened at the same time as one of those
             last = order[before[order]][-n_before:]
             before &= rows.time < rows.time[last].min() if last.size else False
-        if n_after is None:
-            after = rows.time > later(rows.known[stretch].max(), gap_of(self.embargo, rows.time, "embargo"))
-        elif n_after:
+        if n_after:
             next_ones = order[after[order]][:n_after]
             after &= rows.time > rows.time[next_ones].max() if next_ones.size else False
         return before | after
 
     def _check(self, rows: Rows) -> None:
-        name, n_blocks = self.blocks, int(getattr(self, self.blocks))
+        name, n_blocks = self.blocks, getattr(self, self.blocks)
+        check_count(name, n_blocks, least=2)
         for length, called in ((self.gap, "gap"), (self.embargo, "embargo")):
             if rows_in(length) is None:
                 gap_of(length, rows.time, called)
@@ -98,43 +118,7 @@ class _Blocks(PairSplitter):
                 )
 
 
-class PurgedKFold(_Blocks):
-    """Blocked folds: each of ``n_splits`` consecutive blocks of time is tested, and rows on both sides are learnt from.
-
-    A block holds about n / n_splits rows; rows of the same time are never parted. ``label_end`` may be given, when the
-    target of each row is known: a training row from whose time to whose label_end any of a tested row's lies is left
-    out (purged), on both sides. ``gap`` is left out before a tested block, ``embargo`` after it: a length of time, as
-    for ForwardChaining, or text such as "10 rows", with those that share the last one's time. Groups may be given: then
-    those with rows in the tested block are not trained on.
-
-    Promises: no row is in both sides of a pair; every row is tested once; no training row's label overlaps a tested
-    one's, with the gap before and the embargo after it; groups, where given, are on one side. Nothing is random.
-    It does train on what came after the tested rows.
-
-    O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
-    chapter 7. Corrected here: rows of the same time stay together, and the embargo is counted from when the last
-    tested label is known.
-
-    When not to use it: a model of tomorrow is asked for, and the past alone is long enough to learn from:
-    ForwardChaining tests what will be done.
-    """
-
-    promises = _Blocks.promises | {"exhaustive"}
-
-    def __init__(self, n_splits: int = 5, *, gap: Length = 0, embargo: Length = 0) -> None:
-        self.n_splits = n_splits
-        self.gap = gap
-        self.embargo = embargo
-
-    def _tested(self) -> Iterator[tuple[int, ...]]:
-        return ((block,) for block in range(self.n_splits))
-
-    def _check(self, rows: Rows) -> None:
-        check_count("n_splits", self.n_splits, least=2)
-        super()._check(rows)
-
-
-class CombinatorialPurgedKFold(_Blocks):
+class CombinatorialPurgedKFold(PurgedKFold):
     """Blocked folds in every combination: ``n_test_blocks`` of ``n_blocks`` consecutive blocks of time are tested.
 
     That makes C(n_blocks, n_test_blocks) splits, in lexicographic order. They chain into C(n_blocks - 1, n_test_blocks
@@ -152,7 +136,7 @@ class CombinatorialPurgedKFold(_Blocks):
     (ForwardChaining).
     """
 
-    promises = _Blocks.promises | {"on_every_path"}
+    promises = PurgedKFold.promises - {"exhaustive"} | {"on_every_path"}
     blocks = "n_blocks"
 
     def __init__(self, n_blocks: int = 6, n_test_blocks: int = 2, *, gap: Length = 0, embargo: Length = 0) -> None:
@@ -172,8 +156,7 @@ class CombinatorialPurgedKFold(_Blocks):
         of_block = [[i for i, tested in enumerate(tests) if block in tested] for block in range(self.n_blocks)]
         return [[splits[path] for splits in of_block] for path in range(self.n_paths)]
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of combinations."""
+    def _count(self) -> int:
         return comb(self.n_blocks, self.n_test_blocks)
 
     def _tested(self) -> Iterator[tuple[int, ...]]:
@@ -187,9 +170,9 @@ class CombinatorialPurgedKFold(_Blocks):
                 f"n_test_blocks={self.n_test_blocks} of n_blocks={self.n_blocks} leaves nothing to train on; "
                 f"choose 1 to {self.n_blocks - 1}."
             )
-        if self.get_n_splits() > MOST_SPLITS:
+        if self._count() > MOST_SPLITS:
             raise SplitError(
-                f"{self.n_test_blocks} of {self.n_blocks} blocks make {self.get_n_splits():,} splits, and at most "
+                f"{self.n_test_blocks} of {self.n_blocks} blocks make {self._count():,} splits, and at most "
                 f"{MOST_SPLITS:,} are made; choose fewer n_blocks or n_test_blocks."
             )
         super()._check(rows)

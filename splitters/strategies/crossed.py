@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ MOST_VISITS = 30_000  # of levels, in all rounds of one search: a count and no t
 CAPS = (1.0, 0.5, 0.25, 0.1)  # of the smallest share: how large levels may become that are moved as one
 
 
-@dataclass(frozen=True, eq=False)
 class Crossing:
     """Rows (or equal rows, counted) and the levels that they have, to be kept in bins of given ``shares``.
 
@@ -38,53 +36,28 @@ class Crossing:
     + sum_f sum_c weight_c (n_fc / n_f - n_c / n)^2, and ``MISSING`` for each empty bin.
     """
 
-    levels: IntArray
-    counts: IntArray
-    shares: FloatArray
-    roots: FloatArray
-
-    @cached_property
-    def n_levels(self) -> int:
-        """Return the number of levels."""
-        return int(self.levels.max()) + 1
-
-    @cached_property
-    def n(self) -> int:
-        """The rows."""
-        return int(self.counts[0].sum())
-
-    @cached_property
-    def rates(self) -> FloatArray:
-        """The share of each class, but for rows, in its place: 1, of all rows."""
-        return np.asarray(self.counts.sum(axis=1).astype(np.float64) / self.n)
-
-    @cached_property
-    def _rows_of_level(self) -> tuple[IntArray, IntArray]:
-        """The rows of each level side by side, each once, and where those of a level begin."""
-        n, m = self.levels.shape
-        rows = np.repeat(np.arange(n), m)
+    def __init__(self, levels: IntArray, counts: IntArray, shares: FloatArray, roots: FloatArray) -> None:
+        self.levels, self.counts, self.shares, self.roots = levels, counts, shares, roots
+        self.n_levels, self.n = int(levels.max()) + 1, int(counts[0].sum())
+        # The share of each class, but for rows, in its place: 1, of all rows.
+        self.rates = np.asarray(counts.sum(axis=1).astype(np.float64) / self.n)
         # One number for each level and row: once levels are joined, a row can have the same one in two columns.
-        pairs = np.unique(self.levels.reshape(-1) * n + rows)
-        begins = np.searchsorted(pairs, np.arange(self.n_levels + 1) * n)
-        return pairs % n, begins
+        n, m = levels.shape
+        pairs = np.unique(levels.reshape(-1) * n + np.repeat(np.arange(n), m))
+        # The rows of each level side by side, each once, where those of a level begin, and how many rows there are.
+        self._rows, self._begins = pairs % n, np.searchsorted(pairs, np.arange(self.n_levels + 1) * n)
+        self.sizes = np.diff(np.concatenate([[0], np.cumsum(counts[0][self._rows])])[self._begins])
+        self._alone = (levels == levels[:, :1]).all(axis=1)  # which rows have one level alone
 
     def rows_of(self, level: int) -> IntArray:
         """Return the rows of a level."""
-        rows, begins = self._rows_of_level
-        return rows[begins[level] : begins[level + 1]]
+        return self._rows[self._begins[level] : self._begins[level + 1]]
 
     def beside(self, level: int) -> Iterator[tuple[int, int]]:
         """Yield the levels in the rows of a level, and how many rows each is in."""
         rows = self.rows_of(level)
         near = self.levels[rows].reshape(-1).tolist()
         return zip(near, np.repeat(self.counts[0][rows], self.levels.shape[1]).tolist(), strict=True)
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        """The rows of each level."""
-        rows, begins = self._rows_of_level
-        total = np.concatenate([[0], np.cumsum(self.counts[0][rows])])
-        return np.asarray(total[begins[1:]] - total[begins[:-1]])
 
     def bin_of_rows(self, bins: IntArray) -> IntArray:
         """Return the bin of each row, -1 where its levels are in several."""
@@ -98,16 +71,11 @@ class Crossing:
         sums = [np.bincount(where[placed], count[placed], self.shares.size) for count in self.counts]
         return np.stack(sums).astype(np.int64)
 
-    @cached_property
-    def _inside(self) -> NDArray[np.bool_]:
-        """Which rows have one level alone."""
-        return np.asarray((self.levels == self.levels[:, :1]).all(axis=1))
-
     def movable(self, bins: IntArray) -> NDArray[np.bool_]:
         """Return which levels another bin could keep rows of: those with a row that is not kept, or with all alone."""
         torn, shared = np.zeros(self.n_levels, dtype=np.bool_), np.zeros(self.n_levels, dtype=np.bool_)
         torn[self.levels[self.bin_of_rows(bins) < 0]] = True
-        shared[self.levels[~self._inside]] = True
+        shared[self.levels[~self._alone]] = True
         return torn | ~shared
 
     def gains(self, level: int, bins: IntArray) -> IntArray:
@@ -245,7 +213,7 @@ def _improved(crossing: Crossing, bins: IntArray, stream: Stream) -> IntArray:
 LEFT_OUT, LOCKED = -3, -2
 
 
-@follows("version", "parts", "part_codes", "get_n_splits", "_n_splits")
+@follows("version", "parts", "part_codes", "_count", "_n_splits")
 class Crossed(LabelSplitter):
     """A strategy that packs groups, of rows with several entities each, such as a patient and a device.
 
@@ -253,7 +221,8 @@ class Crossed(LabelSplitter):
     Elsewhere such columns are joined: rows that share a patient or a device, and what those share in turn, are one
     group, and where that is nearly all rows no split is left. Here every patient and every device gets a fold, and a
     row whose patient and device have different ones is in none: its label is -3. ``strategy`` is BalancedGroupKFold or
-    BalancedGroupSplit, as an instance or a mapping; it shares out what is left, sizes and classes evenly.
+    BalancedGroupSplit, as an instance or a mapping; it shares out what is left, sizes and classes evenly. ``parts``
+    are those of the strategy; one of folds has none.
 
     Promises: no level of any column is on both sides of a split; a row is left out only where its entities are in
     different folds. Few rows are left out, though not the fewest there could be: that is a balanced cut of a graph,

@@ -50,10 +50,8 @@ class Predefined(LabelSplitter):
         """Return the given label of each row."""
         return self._given(rows.fixed)
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of folds."""
-        fixed = None if self.folds is not None else self.rows(X, y, groups, **roles).fixed
-        return int(self._given(fixed).max()) + 1
+    def _count(self) -> int | None:
+        return None if self.folds is None else int(self._given(None).max()) + 1
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self._given(rows.fixed).max()) + 1
@@ -131,8 +129,7 @@ class PredefinedPairs(PairSplitter):
         """Yield the given pairs as int64 positions."""
         return (valid_pair(*pair, rows.n, f"pair {i}") for i, pair in enumerate(self.given_pairs))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of given pairs."""
+    def _count(self) -> int:
         return len(self.given_pairs)
 
     def _check(self, rows: Rows) -> None:

@@ -12,7 +12,7 @@ from evenfold.splitters.base import LabelSplitter, refines
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
-from evenfold.splitters.numbers import check_count, is_real
+from evenfold.splitters.numbers import check_choice, check_count, is_real
 from evenfold.splitters.packing.bounds import Published, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack_to, searches_on
@@ -20,10 +20,9 @@ from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.strategies.parts import PartSplitter, shares_of_parts
 from numpy.typing import NDArray
 
-from .kfold import check_rare
+from .kfold import RARE
 
 Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
-STARTS = ("greedy", "random", "zero")
 
 
 def of_effort(version: int) -> Any:
@@ -78,7 +77,7 @@ class GroupPacker(LabelSplitter):
 
     def _aim(self, rows: Rows) -> Aim:
         sizes, table, weights = table_to_pack(rows)
-        return Aim.of(table, self.bin_shares(), sizes=sizes, weights=weights, size_weight=self.size_weight)
+        return Aim(table, self.bin_shares(), sizes=sizes, weights=weights, size_weight=self.size_weight)
 
     def _bins(self, aim: Aim, stream: Stream) -> IntArray:
         """Return the bin of each group."""
@@ -103,7 +102,7 @@ class GroupPacker(LabelSplitter):
             most = rows.n_groups
             some = "2" if most == 2 else f"2 or {most}" if most == 3 else f"2 to {most}"
             raise SplitError(f"{name} with {most} groups; choose {some}.")
-        check_rare(self.rare)
+        check_choice("rare", self.rare, RARE)
         if self.rare == "error" and rows.levels and rows.y_holds in ("nothing", "classes"):  # of groups y is not held
             holding = np.count_nonzero(table_to_pack(rows)[1], axis=0)
             rarest = int(np.argmin(holding))
@@ -130,8 +129,7 @@ def check_optimiser(optimiser: Any) -> None:
             f"optimiser={optimiser!r}; choose 'evenfold', 'published', or the latter with its parameters, "
             "such as {'name': 'published', 'start': 'random', 'min_cost': 1e-7, 'max_retries': 500}."
         )
-    if optimiser.get("start", "greedy") not in STARTS:
-        raise SplitError(f"start={optimiser['start']!r}; choose 'greedy', 'random' or 'zero'.")
+    check_choice("start", optimiser.get("start", "greedy"), ("greedy", "random", "zero"))
     least = optimiser.get("min_cost", 0.0)
     if not (is_real(least) and least >= 0):
         raise SplitError(f"min_cost={least!r}; choose a number of at least 0, such as 1e-5.")
@@ -151,12 +149,12 @@ class BalancedGroupKFold(GroupPacker):
     (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size relative to what it should be, (k n_f/n - 1)^2, because
     the published one makes folds half as large again as soon as one group is giant. A fold without a class that at
     least k groups have costs 1 more.
-    ``effort`` counts rounds of exchanges, never seconds; from 64 on a population of packings moves large groups as
-    well, and "max" searches on. Of up to 20 groups none is better than the assignment, whatever the seed, where
-    branch and bound comes to an end within some thousand nodes (``report`` says so); an effort below 16, and a repeat
-    of ``Repeated`` beyond the first, take one of many that are good enough: of 15 groups or more (to 20, or 6 a fold)
-    one of about the cost that the published search comes to, at most 1/48 of what rows drawn one by one would have, or
-    a little above the best that was found; of fewer groups one of at most a third of that cost.
+    ``effort`` counts rounds of exchanges, never seconds. From 64 on a population of packings moves large groups as
+    well; "max" searches on. Up to 20 groups get the best assignment there is, whatever the seed, where branch and bound
+    ends within some thousand nodes (``report`` says so). At an effort below 16, and in the repeats of ``Repeated``
+    after the first, few groups (up to 20, or 6 a fold) get one of the many assignments that are good enough, so that
+    seeds differ. Good enough is a part of what rows would cost that fall into the folds one by one: with fewer than 15
+    groups a third; from 15 on 1/48, about what the published search comes to, or a little more than the best one found.
     A class that lies in fewer groups than folds, however many rows it has, is spread over as many folds as it can be;
     with ``rare="error"`` it is a SplitError.
     ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
@@ -259,7 +257,7 @@ class BalancedKFold(LabelSplitter):
         """Return the fold of each row."""
         sizes, table, weights = table_to_pack(rows)
         shares = np.full(self.n_splits, 1.0 / self.n_splits)
-        aim = Aim.of(table, shares, sizes=sizes, weights=weights, size_weight="exact")
+        aim = Aim(table, shares, sizes=sizes, weights=weights, size_weight="exact")
         return pack_to(aim, self._stream(PACKING), self.effort)
 
     def _check(self, rows: Rows) -> None:

@@ -32,7 +32,7 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
         return np.flatnonzero(rows.time >= rows.times[begin])
     if rows.groups is not None:
         sizes, table, weights = table_to_pack(rows)
-        aim = Aim.of(table, np.array([1.0 - fraction, fraction]), sizes=sizes, weights=weights)
+        aim = Aim(table, np.array([1.0 - fraction, fraction]), sizes=sizes, weights=weights)
         return np.flatnonzero((pack_to(aim, stream) == 1)[rows.groups])
     # In such an order any regular pick among neighbours is a fair share of every class or range.
     if rows.y_holds == "numbers":  # among as many neighbours as one locked row stands for, any can be that row

@@ -12,7 +12,7 @@ from evenfold.splitters.base import LabelSplitter, follows, refines, strategy_of
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import REPEATS, IntArray, Stream, deal
-from evenfold.splitters.numbers import check_count, encode, label_type, stable_order
+from evenfold.splitters.numbers import check_choice, check_count, encode, label_type, stable_order
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 
@@ -71,22 +71,17 @@ class StratifiedKFold(LabelSplitter):
         check_classes(rows, self.n_splits, self.rare)
 
 
+RARE = ("error", "spread")  # what becomes of a class that cannot be in every fold
 MOST_CLASSES = 100  # so many values may y have, or a tenth of the rows where that is more; else it is an identifier
 MOST_DATES = 20  # so many texts that look like numbers or dates may be classes; more were misread
 MISREAD = re.compile(r"[+-]?\d{1,3}(\.?\d{3})*,\d+|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?")
-
-
-def check_rare(rare: str) -> None:
-    """Raise SplitError unless ``rare`` says what becomes of a class that cannot be in every fold."""
-    if rare not in ("error", "spread"):
-        raise SplitError(f"rare={rare!r}; choose 'error' or 'spread'.")
 
 
 def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
     """Raise SplitError where y has one class, or a class with fewer rows than folds (``of``: parts) that may not be
     spread.
     """
-    check_rare(rare)
+    check_choice("rare", rare, RARE)
     counts = rows.class_counts()
     if counts.size == 1:
         raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")
@@ -110,9 +105,6 @@ def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
             f"choose {'' if of else fewer}rare='spread' (--param rare=spread)"
             f"{', or SortedStratifiedKFold for numbers' if sorts else ''}."
         )
-
-
-LEFTOVERS = ("spread", "random", "end")
 
 
 class SortedStratifiedKFold(LabelSplitter):
@@ -149,8 +141,7 @@ class SortedStratifiedKFold(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
-        order = stable_order(rows.y)
-        left = self._left_over(rows.n, stream)
+        order, left = stable_order(rows.y), self._left_over(rows.n, stream)
         whole = np.ones(rows.n, dtype=np.bool_)
         whole[left] = False
         labels = np.empty(rows.n, dtype=label_type(self.n_splits))
@@ -170,8 +161,7 @@ class SortedStratifiedKFold(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if self.leftovers not in LEFTOVERS:
-            raise SplitError(f"leftovers={self.leftovers!r}; choose 'spread', 'random' or 'end'.")
+        check_choice("leftovers", self.leftovers, ("spread", "random", "end"))
 
 
 class LeaveOneOut(LabelSplitter):
@@ -268,9 +258,9 @@ class Repeated(LabelSplitter):
             f"{rows.n:,} rows allow {strategy!r} too few different partitions; choose n_repeats of 1 to {repeat}."
         )
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of folds of all repeats together."""
-        return self.n_repeats * self.inner().get_n_splits(X, y, groups, **roles)
+    def _count(self) -> int | None:
+        count = self.inner()._count()
+        return None if count is None else self.n_repeats * count
 
     def _n_pairs(self, rows: Rows) -> int:
         return self.n_repeats * self.inner()._n_pairs(rows)

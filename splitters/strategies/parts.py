@@ -40,6 +40,13 @@ class PartSplitter(LabelSplitter):
         """Return the code of each part, in the given order."""
         return codes_of(self.parts)
 
+    def _laid(self, order: IntArray, sizes: IntArray) -> NDArray[Any]:
+        """Return the code of each row, where those in ``order`` are laid out to the parts by ``sizes``, run by run."""
+        codes = np.array(list(self.part_codes().values()), dtype=label_type(len(self.parts)))
+        labels = np.empty(order.size, dtype=codes.dtype)
+        labels[order] = np.repeat(np.resize(codes, sizes.size), sizes.reshape(-1))
+        return labels
+
     def _n_splits(self, rows: Rows) -> int:
         return self.get_n_splits()
 
@@ -150,11 +157,7 @@ class RandomSplit(PartSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the code of each row's part."""
-        sizes = part_sizes(self.parts, rows.n)
-        codes = np.array(list(self.part_codes().values()), dtype=label_type(sizes.size))
-        labels = np.empty(rows.n, dtype=codes.dtype)
-        labels[stream.permutation(rows.n)] = np.repeat(codes, sizes)
-        return labels
+        return self._laid(stream.permutation(rows.n), part_sizes(self.parts, rows.n))
 
 
 class StratifiedSplit(PartSplitter):
@@ -188,13 +191,9 @@ class StratifiedSplit(PartSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the code of each row's part."""
-        sizes = part_sizes(self.parts, rows.n)
-        table = rounded(rows.class_counts().astype(np.int64), sizes)
-        codes = np.array(list(self.part_codes().values()), dtype=label_type(sizes.size))
-        labels = np.empty(rows.n, dtype=codes.dtype)
         # Rows class by class, and of each class as many of each part as its row of the table has.
-        labels[stream.shuffled_by(rows.y, len(rows.levels))] = np.repeat(np.tile(codes, len(table)), table.reshape(-1))
-        return labels
+        table = rounded(rows.class_counts().astype(np.int64), part_sizes(self.parts, rows.n))
+        return self._laid(stream.shuffled_by(rows.y, len(rows.levels)), table)
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)

@@ -51,7 +51,7 @@ def least_cost(aim: Aim, packings: Any) -> float:
 def test_the_cost_is_the_published_one_computed_by_hand() -> None:
     """Bins of 6 and 4 rows with 3 and 1 of class 0: (6/10-1/2)^2 twice, and shares 1/2 and 1/4 beside 4/10."""
     table = np.array([[3, 3], [1, 2], [0, 1]])
-    aim = Aim.of(table, np.array([0.5, 0.5]), size_weight=1.0)
+    aim = Aim(table, np.array([0.5, 0.5]), size_weight=1.0)
     size, classes, missing = aim.terms(aim.loads(np.array([0, 1, 1])))
     assert size.tolist() == pytest.approx([0.01, 0.01])
     assert classes.tolist() == pytest.approx([2 * 0.1**2, 2 * 0.15**2])
@@ -61,14 +61,14 @@ def test_the_cost_is_the_published_one_computed_by_hand() -> None:
 def test_the_relative_cost_measures_a_bin_by_its_own_share() -> None:
     """A bin that should hold 2 of 10 rows and holds 3 is half too big: 0.25."""
     table = np.array([[3], [7]])
-    aim = Aim.of(table, np.array([0.2, 0.8]))
+    aim = Aim(table, np.array([0.2, 0.8]))
     assert aim.terms(aim.loads(np.array([0, 1])))[0].tolist() == pytest.approx([0.25, (1 / 8) ** 2])
 
 
 def test_a_column_that_a_bin_lacks_costs_one_only_where_enough_entries_have_it() -> None:
     """Two entries of class 1 can be in two bins; one entry of class 2 cannot."""
     table = np.array([[5, 1, 0], [5, 1, 0], [5, 0, 2]])
-    aim = Aim.of(table, np.array([0.5, 0.5]))
+    aim = Aim(table, np.array([0.5, 0.5]))
     assert aim.terms(aim.loads(np.array([0, 0, 1])))[2].tolist() == [0, 1]
     assert total(aim, [0, 0, 1]) - total(aim, [0, 1, 1]) > MISSING / 2
 
@@ -76,8 +76,8 @@ def test_a_column_that_a_bin_lacks_costs_one_only_where_enough_entries_have_it()
 def test_a_column_of_two_classes_counts_as_much_by_its_rarer_class_twice() -> None:
     """Weight 2 on one class of two is the cost of both."""
     table = groups(0, 12, 2)
-    both = Aim.of(table, np.full(3, 1 / 3))
-    one = Aim.of(table[:, :1], np.full(3, 1 / 3), sizes=table.sum(axis=1), weights=np.array([2.0]))
+    both = Aim(table, np.full(3, 1 / 3))
+    one = Aim(table[:, :1], np.full(3, 1 / 3), sizes=table.sum(axis=1), weights=np.array([2.0]))
     bins = np.arange(12) % 3
     assert total(one, bins) == pytest.approx(total(both, bins), rel=1e-12)
 
@@ -98,7 +98,7 @@ def test_identical_entries_are_dealt_in_their_shares(values: list[int], name: st
 @pytest.mark.parametrize(("name", "size_weight"), [("folds", "relative"), ("parts", 1.0)])
 def test_refining_lowers_the_cost_tenfold_and_more(name: str, size_weight: Any) -> None:
     """From a start by size, which is good already, exchanges bring 200 groups below a tenth of its cost."""
-    aim = Aim.of(groups(3, 200, 3), np.array(SHARES[name]), size_weight=size_weight)
+    aim = Aim(groups(3, 200, 3), np.array(SHARES[name]), size_weight=size_weight)
     bins = np.full(200, -1)
     place(aim, bins, Stream(0))
     before = total(aim, bins)
@@ -109,7 +109,7 @@ def test_refining_lowers_the_cost_tenfold_and_more(name: str, size_weight: Any) 
 
 
 def test_wandering_stays_below_its_limit_and_gets_about() -> None:
-    aim = Aim.of(groups(5, 16, 2), np.full(4, 0.25))
+    aim = Aim(groups(5, 16, 2), np.full(4, 0.25))
     packing = Packing(aim, pack_to(aim, Stream(0), "max"), Stream(1))
     limit, seen = 20 * packing.cost, set()
     for _ in range(30):
@@ -122,7 +122,7 @@ def test_wandering_stays_below_its_limit_and_gets_about() -> None:
 @settings(max_examples=8)
 @given(counts(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
 def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any, seed: int) -> None:
-    bins = pack_to(Aim.of(table, np.full(k, 1 / k)), Stream(seed), effort)
+    bins = pack_to(Aim(table, np.full(k, 1 / k)), Stream(seed), effort)
     assert bins.min() >= 0
     assert len(set(bins.tolist())) == min(k, table.shape[0])
     assert bins.max() < k
@@ -133,7 +133,7 @@ def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any
 )
 def test_most_effort_finds_the_optimum_of_all_packings(seed: int, name: str, size_weight: Any) -> None:
     """All 18,150 packings of 9 groups are tried: none is better, nor than the default; the report says it is proved."""
-    aim = Aim.of(groups(seed, 9, 3), np.array(SHARES[name]), size_weight=size_weight)
+    aim = Aim(groups(seed, 9, 3), np.array(SHARES[name]), size_weight=size_weight)
     least = least_cost(aim, every_packing(9, 3))
     bins = pack_to(aim, Stream(seed), "max")
     by_default = pack_to(aim, Stream(seed), close=True, exact=True)  # as folds and parts of whole groups are packed
@@ -146,7 +146,7 @@ def test_most_effort_finds_the_optimum_of_all_packings(seed: int, name: str, siz
 
 @pytest.mark.parametrize(("name", "looseness"), [("folds", 1.01), ("parts", 3.0), ("folds", 100.0)])
 def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: float) -> None:
-    aim = Aim.of(groups(11, 8, 2), np.array(SHARES[name]))
+    aim = Aim(groups(11, 8, 2), np.array(SHARES[name]))
     least = least_cost(aim, every_packing(8, 3))
     proof = best_packing(aim, least * looseness)
     assert total(aim, proof.bins) == pytest.approx(least, rel=1e-9)
@@ -155,7 +155,7 @@ def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: flo
 
 @pytest.mark.parametrize(("name", "seed"), [("folds", 0), ("parts", 1), ("parts", 2)])
 def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> None:
-    aim = Aim.of(groups(seed, 8, 2), np.array(SHARES[name]))
+    aim = Aim(groups(seed, 8, 2), np.array(SHARES[name]))
     least = least_cost(aim, every_packing(8, 3))
     assert covering_bound(aim, 2 * least) == pytest.approx(least, rel=1e-6)
 
@@ -175,7 +175,7 @@ def test_the_prices_of_a_cover_are_worth_what_the_best_mixture_of_bins_costs(see
 @settings(max_examples=25)
 @given(counts(7), st.sampled_from(list(SHARES)), st.integers(0, 9))
 def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None:
-    aim = Aim.of(table, np.array(SHARES[name]))
+    aim = Aim(table, np.array(SHARES[name]))
     packings = every_packing(table.shape[0], 3)
     least = least_cost(aim, packings)
     bound = lower_bound(aim, total(aim, packings[seed % len(packings)]), Stream(seed))
@@ -184,7 +184,7 @@ def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None
 
 
 def test_a_bound_of_many_entries_is_below_the_best_known() -> None:
-    aim = Aim.of(groups(0, MOST_ENTRIES + 2, 3), np.full(5, 0.2), size_weight=1.0)
+    aim = Aim(groups(0, MOST_ENTRIES + 2, 3), np.full(5, 0.2), size_weight=1.0)
     report = report_on(aim, pack_to(aim, Stream(0), "max"), Stream(0))
     assert 0 <= report.lower_bound < report.cost
     assert report.gap == pytest.approx(report.cost - report.lower_bound)
@@ -194,7 +194,7 @@ def test_a_bound_of_many_entries_is_below_the_best_known() -> None:
 def test_a_giant_entry_bounds_the_cost() -> None:
     """A group of 60 % of the rows makes one fold of two at least a fifth too big, which the bound knows."""
     table = np.vstack([[600, 600], np.full((80, 2), 5)])
-    aim = Aim.of(table, np.full(2, 0.5))
+    aim = Aim(table, np.full(2, 0.5))
     bins = np.minimum(np.arange(81), 1)
     report = report_on(aim, bins, Stream(0))
     assert report.cost == pytest.approx(2 * 0.2**2)
@@ -202,19 +202,19 @@ def test_a_giant_entry_bounds_the_cost() -> None:
 
 
 def test_a_search_without_budget_proves_nothing_wrong() -> None:
-    aim = Aim.of(groups(2, 14, 2), np.full(4, 0.25))
+    aim = Aim(groups(2, 14, 2), np.full(4, 0.25))
     best = total(aim, pack_to(aim, Stream(0), "max"))
     proof = best_packing(aim, best * 2, budget=0)
     assert proof.bins is None
     assert proof.bound <= best
-    many = Aim.of(groups(2, MOST_ENTRIES + 1, 2), np.full(4, 0.25))
+    many = Aim(groups(2, MOST_ENTRIES + 1, 2), np.full(4, 0.25))
     assert best_packing(many, 1.0) == Proof(None, 0.0), "nor does one of more entries than can be searched"
 
 
 @pytest.mark.parametrize("k", [2, 4])
 def test_few_groups_come_out_differently_under_each_seed_and_always_well(k: int) -> None:
     """Of 40 seeds nearly all give another partition, each at most a third of the cost of chance."""
-    aim = Aim.of(groups(13, 20, 2, mean=60), np.full(k, 1 / k))
+    aim = Aim(groups(13, 20, 2, mean=60), np.full(k, 1 / k))
     packings = [pack_to(aim, Stream(seed)) for seed in range(40)]
     partitions = {tuple((bins[:, None] == bins).ravel().tolist()) for bins in packings}
     assert len(partitions) >= 36
@@ -227,7 +227,7 @@ def test_few_groups_in_folds_cost_what_the_published_search_reaches() -> None:
     sizes = rng.multinomial(1000, np.full(20, 0.05))
     rare = rng.binomial(sizes, rng.beta(1, 9, 20))
     table = np.column_stack([sizes - rare, rare])
-    aim, published = (Aim.of(table, np.full(k, 1 / k), size_weight=weight) for weight in ("relative", 1.0))
+    aim, published = (Aim(table, np.full(k, 1 / k), size_weight=weight) for weight in ("relative", 1.0))
     theirs = [total(published, Published().pack(published, Stream(seed))) for seed in range(9)]
     packings = [pack_to(aim, Stream(seed), close=True) for seed in range(20)]
     ours = [total(published, bins) for bins in packings]
@@ -239,7 +239,7 @@ def test_few_groups_in_folds_cost_what_the_published_search_reaches() -> None:
 
 def test_where_close_is_out_of_reach_seeds_still_differ_a_little_above_the_best() -> None:
     """Sizes from 7 to 900 rows: no packing of 20 groups into 5 is close, and the missing class is not let go."""
-    aim = Aim.of(groups(13, 20, 2), np.full(5, 0.2))
+    aim = Aim(groups(13, 20, 2), np.full(5, 0.2))
     enough, packings = cost_of_chance(aim) / 48, [pack_to(aim, Stream(seed), close=True) for seed in range(12)]
     best = total(aim, pack_to(aim, Stream(0), "max"))
     assert best > enough
@@ -251,9 +251,9 @@ def test_where_close_is_out_of_reach_seeds_still_differ_a_little_above_the_best(
 def test_the_packing_depends_on_the_table_alone() -> None:
     table = groups(6, 150, 4)
     shares = np.array([0.5, 0.3, 0.2])
-    wanted = pack_to(Aim.of(table, shares), Stream(7))
+    wanted = pack_to(Aim(table, shares), Stream(7))
     for same in (np.asfortranarray(table), table.astype(np.int32), np.repeat(table, 2, axis=0)[::2]):
-        assert np.array_equal(pack_to(Aim.of(same, shares), Stream(7)), wanted)
+        assert np.array_equal(pack_to(Aim(same, shares), Stream(7)), wanted)
 
 
 def test_a_rare_class_is_in_every_bin() -> None:
@@ -261,14 +261,14 @@ def test_a_rare_class_is_in_every_bin() -> None:
     table[:, 2] = 0
     table[::45, 2] = 1
     for seed in range(5):
-        bins = pack_to(Aim.of(table, np.full(5, 0.2)), Stream(seed))
+        bins = pack_to(Aim(table, np.full(5, 0.2)), Stream(seed))
         assert np.bincount(bins, table[:, 2], 5).min() >= 1
 
 
 def test_a_hundred_thousand_small_groups_are_even_to_a_row() -> None:
     rng = np.random.default_rng(0)
     table = rng.multinomial(1, [0.6, 0.3, 0.1], 100_000) * rng.integers(1, 4, (100_000, 1))
-    aim = Aim.of(table, np.full(5, 0.2))
+    aim = Aim(table, np.full(5, 0.2))
     loads = aim.loads(pack_to(aim, Stream(0), 2))
     assert np.abs(loads - loads.sum(axis=1, keepdims=True) / 5).max() < 1
 
@@ -282,7 +282,7 @@ def zipf(seed: int = 5, n: int = 120) -> Any:
 
 
 def test_high_effort_moves_large_groups() -> None:
-    aim = Aim.of(zipf(n=60), np.full(5, 0.2))
+    aim = Aim(zipf(n=60), np.full(5, 0.2))
     low, high = pack_to(aim, Stream(0), HIGH_EFFORT - 1), pack_to(aim, Stream(0), HIGH_EFFORT)
     assert total(aim, high) < total(aim, low) * 0.999
     assert np.bincount(high, minlength=5).min() >= 1
@@ -290,20 +290,20 @@ def test_high_effort_moves_large_groups() -> None:
 
 def test_high_effort_costs_no_more_where_groups_are_alike() -> None:
     seed = 0
-    aim = Aim.of(groups(seed, 60, 3), np.array([0.5, 0.3, 0.15, 0.05]))
+    aim = Aim(groups(seed, 60, 3), np.array([0.5, 0.3, 0.15, 0.05]))
     assert total(aim, pack_to(aim, Stream(seed), 64)) <= total(aim, pack_to(aim, Stream(seed), 63))
     single = np.eye(4, dtype=np.int64)[np.random.default_rng(seed).integers(0, 4, 103)]
-    exact = Aim.of(single, np.full(4, 0.25), size_weight="exact")
+    exact = Aim(single, np.full(4, 0.25), size_weight="exact")
     assert np.ptp(np.bincount(pack_to(exact, Stream(seed), 64))) == 1
 
 
 def test_high_effort_is_pinned() -> None:
-    bins = pack_to(Aim.of(zipf(), np.full(5, 0.2)), Stream(3), 64)
+    bins = pack_to(Aim(zipf(), np.full(5, 0.2)), Stream(3), 64)
     assert hashlib.sha256(bins.astype("<i8").tobytes()).hexdigest()[:16] == "437a2899f8497e1d"
     assert (BalancedGroupKFold(5).version, BalancedGroupKFold(5, effort=64).version) == (6, "6.1")
 
 
 def test_a_population_is_left_out_where_bins_have_very_many_columns() -> None:
     for columns in (MOST_SUMS // 5 - 1, MOST_SUMS // 5):  # and one more: the sizes
-        assert fits(Aim.of(np.ones((5, columns), dtype=np.int64), np.full(5, 0.2))) == (columns < MOST_SUMS // 5)
-    assert fits(Aim.of(zipf(), np.full(5, 0.2)))
+        assert fits(Aim(np.ones((5, columns), dtype=np.int64), np.full(5, 0.2))) == (columns < MOST_SUMS // 5)
+    assert fits(Aim(zipf(), np.full(5, 0.2)))

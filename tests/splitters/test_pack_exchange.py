@@ -16,7 +16,7 @@ from tables import counts
 @settings(max_examples=30)
 @given(counts(), st.integers(0, 99))
 def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed: int) -> None:
-    aim = Aim.of(table, np.array([0.5, 0.2, 0.3]))
+    aim = Aim(table, np.array([0.5, 0.2, 0.3]))
     bins = np.arange(table.shape[0]) % 3
     entries = np.flatnonzero(bins != 2)
     pair = TwoBins(aim, 0, 1, aim.loads(bins), entries, bins[entries] == 0)
@@ -36,7 +36,7 @@ def test_exchanges_that_cost_at_most_a_limit_are_all_found_and_the_best_of_joine
     size_weight: Any,
 ) -> None:
     table = Stream(3).below(9, 120).reshape(40, 3)
-    aim, bins = Aim.of(table, np.array([0.5, 0.2, 0.3]), size_weight=size_weight), np.arange(40) % 3
+    aim, bins = Aim(table, np.array([0.5, 0.2, 0.3]), size_weight=size_weight), np.arange(40) % 3
     loads, entries = aim.loads(bins), np.flatnonzero(bins != 2)
     few = TwoBins(aim, 0, 1, loads, entries[:10], bins[entries[:10]] == 0)
     sums = subset_sums(few.changes)
@@ -55,7 +55,7 @@ def test_exchanges_that_cost_at_most_a_limit_are_all_found_and_the_best_of_joine
 @settings(max_examples=30)
 @given(counts(), st.integers(0, 99))
 def test_what_few_entries_come_to_no_exchange_of_two_bins_betters(table: Any, seed: int) -> None:
-    aim, stream = Aim.of(table, np.array([0.5, 0.2, 0.3])), Stream(seed)
+    aim, stream = Aim(table, np.array([0.5, 0.2, 0.3])), Stream(seed)
     packing = Packing(aim, np.arange(table.shape[0]) % 3, stream)
     packing.improve(400)
     pairs = ((0, 1), (0, 2), (1, 2))

@@ -143,7 +143,7 @@ def published(**parameters: Any) -> dict[str, Any]:
 
 
 def test_the_published_search_ends_when_every_neighbour_was_visited() -> None:
-    aim = Aim.of(np.array([[3, 1], [2, 2], [1, 4]]), np.full(2, 0.5), size_weight=1.0)
+    aim = Aim(np.array([[3, 1], [2, 2], [1, 4]]), np.full(2, 0.5), size_weight=1.0)
     assert Published() == Published(start="greedy", min_cost=1e-5, max_retries=100), "where nothing is said"
     bins = Published(min_cost=0.0, max_retries=10**9).pack(aim, Stream(0))
     assert set(bins.tolist()) == {0, 1}
