@@ -159,12 +159,9 @@ class Picture:
         places = list(points)
 
         def mark(at: Scale) -> str:
-            return "".join(
-                _with_hint(
-                    "circle", f'class="{_class(colour)}" cx="{at.x(a):.1f}" cy="{at.y(b):.1f}" r="{radius:.1f}"', hint
-                )
-                for a, b, hint in places
-            )
+            css, size = _class(colour), f'r="{radius:.1f}"'
+            circles = ((f'cx="{at.x(a):.1f}" cy="{at.y(b):.1f}"', hint) for a, b, hint in places)
+            return "".join(_with_hint("circle", f'class="{css}" {centre} {size}', hint) for centre, hint in circles)
 
         self.marks.append(mark)
 

@@ -119,9 +119,8 @@ class Table:
 
 def facts(label: str, rows: Sequence[tuple[str, Any]]) -> Table:
     """Return names and values side by side."""
-    return Table(
-        label, [(name, value if hasattr(value, "__html__") else str(value)) for name, value in rows], css="facts"
-    )
+    cells = [(name, value if hasattr(value, "__html__") else str(value)) for name, value in rows]
+    return Table(label, cells, css="facts")
 
 
 @dataclass(frozen=True)

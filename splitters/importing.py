@@ -65,15 +65,10 @@ PART = Role(
     or_function=True, others=("split", "rvs", "__call__"),
 )  # fmt: skip
 FUNCTION = Role("a function", (), "name one such as sklearn.feature_selection:f_regression", or_function=True)
-METRIC = Role(
-    "a metric",
-    ("_score_func",),
-    "name a function of (y_true, y_pred) or a scorer, such as sklearn.metrics:accuracy_score",
-    or_function=True,
-)
-FEATURES = Role(
-    "what builds features", ("fit", "transform"), "name a function build(train, test) or build(frame)", or_function=True
-)
+_SCORED = "name a function of (y_true, y_pred) or a scorer, such as sklearn.metrics:accuracy_score"
+METRIC = Role("a metric", ("_score_func",), _SCORED, or_function=True)
+_BUILT = "name a function build(train, test) or build(frame)"
+FEATURES = Role("what builds features", ("fit", "transform"), _BUILT, or_function=True)
 SPLITTER = Role("a splitter", ("split", "get_n_splits"), "name one such as sklearn.model_selection:KFold")
 
 # Functions of ours that a deployed run may name; nothing else of evenfold can be reached by a string.

@@ -47,11 +47,9 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
         scores = " and ".join(written(reading.shown(score), half) for score in (comparison.a, comparison.b))
         tiles.append(Tile(better, f"{reading.title}: {scores}", f"apart by {move}"))
         interval, test = comparison.interval, comparison.test
-        rows.append([
-            reading.title, number(comparison.a), number(comparison.b), number(comparison.difference),
-            number(interval.low if interval else None), number(interval.high if interval else None),
-            number(test.p if test else None), better,
-        ])  # fmt: skip
+        apart = comparison.a, comparison.b, comparison.difference
+        ends = (interval.low, interval.high) if interval else (None, None)
+        rows.append([reading.title, *map(number, (*apart, *ends, test.p if test else None)), better])
     head = ["metric", a, b, f"{b} - {a}", "from", "to", "p (corrected t, folds)", "better"]
     note = "As scikit-learn scores: higher is better, errors are negative."
     picture = _difference_picture(comparisons, names)

@@ -16,17 +16,7 @@ from evenfold.estimates.selection import Choice
 from evenfold.estimates.studies import ratio_ends
 from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import Picture, around, ends, named, ticks
-from evenfold.reports.page import (
-    Origin,
-    Page,
-    Paragraph,
-    Section,
-    Table,
-    Tile,
-    Verdict,
-    number,
-    remarks,
-)
+from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Tile, Verdict, number, remarks
 
 from .words import direction, labelled, valued, written
 

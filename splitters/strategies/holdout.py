@@ -131,15 +131,10 @@ class Holdout(Splitter):
         """Return the positions of the locked rows among checked rows, ascending."""
         return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return how many pairs the strategy yields of the rest.
-
-        What the strategy says without rows, where it can: then the number follows from none. Else as long as drawing
-        the locked rows, as how many are left decides how many splits there are.
-        """
-        with suppress(Exception):  # whatever it raises without rows, it has to see them
+    def _count(self) -> int | None:
+        with suppress(Exception):  # whatever the strategy raises without rows, it has to see them
             return self.inner().get_n_splits()
-        return self._n_pairs(self.rows(X, y, groups, **roles))
+        return None
 
     def _n_pairs(self, rows: Rows) -> int:
         return self.inner()._n_pairs(rows.take(rest_of(self.inner(), rows, self.locked_of(rows))))

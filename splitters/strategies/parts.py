@@ -281,9 +281,17 @@ class FractionalStratifiedSplit(PartSplitter):
         undecided, lacking, n_blocks = stable_order(rows.y), sizes, self._precision(rows.n)
         # With one block the shares are exactly what lacks, and every row is decided: the loop ends there at the latest.
         while undecided.size:
-            lacking = _share_out(labels, undecided, min(n_blocks, undecided.size), lacking, codes, stream)
-            undecided = undecided[labels[undecided] == UNDECIDED]
-            n_blocks //= 2
+            n, count, wanted = undecided.size, min(n_blocks, undecided.size), lacking
+            starts = np.arange(count + 1) * n // count
+            # Blocks have one of two lengths, so all blocks of a length are dealt at once.
+            for length in (n // count, n // count + 1):
+                blocks, share = starts[:-1][np.diff(starts) == length], wanted * length // n
+                slots = np.full(length, UNDECIDED, dtype=labels.dtype)
+                slots[: int(share.sum())] = np.repeat(codes, share)
+                places = undecided[blocks[:, None] + np.arange(length)]
+                labels[places] = slots[stream.shuffled_rows(blocks.size, length)]
+                lacking = lacking - share * blocks.size
+            undecided, n_blocks = undecided[labels[undecided] == UNDECIDED], n_blocks // 2
         return labels
 
     def _precision(self, n: int) -> int:
@@ -297,25 +305,3 @@ class FractionalStratifiedSplit(PartSplitter):
             check_count("precision", self.precision, least=1)
             if self.precision > rows.n:
                 raise SplitError(f"precision={self.precision:,} blocks of {rows.n:,} rows; choose 1 to {rows.n:,}.")
-
-
-def _share_out(
-    labels: NDArray[Any], rows: IntArray, n_blocks: int, lacking: IntArray, codes: NDArray[Any], stream: Stream
-) -> IntArray:
-    """Give each block of ``rows`` (in order of y) its whole shares, write them to ``labels``; return what still lacks.
-
-    Part i's share of a block of Q rows is floor(lacking_i x Q / rows), in integers. Blocks have one of two lengths,
-    so all blocks of a length are dealt at once.
-    """
-    starts = np.arange(n_blocks + 1) * rows.size // n_blocks
-    lengths = np.diff(starts)
-    left = lacking
-    for length in (rows.size // n_blocks, rows.size // n_blocks + 1):
-        blocks = starts[:-1][lengths == length]
-        share = lacking * length // rows.size
-        slots = np.full(length, UNDECIDED, dtype=labels.dtype)
-        slots[: int(share.sum())] = np.repeat(codes, share)
-        places = rows[blocks[:, None] + np.arange(length)]
-        labels[places] = slots[stream.shuffled_rows(blocks.size, length)]
-        left = left - share * blocks.size
-    return left

@@ -9,15 +9,7 @@ import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import (
-    IntArray,
-    Size,
-    Stream,
-    groups_until,
-    shuffled_in_blocks,
-    sizes_of,
-    take_evenly,
-)
+from evenfold.splitters.kernels import IntArray, Size, Stream, groups_until, shuffled_in_blocks, sizes_of, take_evenly
 from evenfold.splitters.numbers import is_real
 from evenfold.splitters.packing.cost import group_table
 from evenfold.splitters.rows import Needs, Rows
