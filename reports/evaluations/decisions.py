@@ -65,7 +65,7 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
         findings=remarks("note", [*words, *_disagreements(comparisons), *notes]),
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
-        footer=Origin().words(first and amount(first.n_rows, "row"), *often),
+        footer=Origin().words(amount(first.n_rows, "row") if first else None, *often),
     )
 
 
@@ -94,7 +94,7 @@ def _disagreements(comparisons: Sequence[Comparison]) -> list[str]:
     """Return a sentence for each metric whose verdict and whose test of folds say different things."""
     sentences = []
     for comparison in comparisons:
-        interval, p = comparison.interval, comparison.test and comparison.test.p
+        interval, p = comparison.interval, comparison.test.p if comparison.test else None
         sure = comparison.verdict in ("better", "worse")
         if interval is not None and p is not None and sure != (p < 1 - interval.level):
             rows, folds = ("tell", "less sure") if sure else ("do not tell", "more sure")

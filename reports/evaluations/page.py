@@ -112,7 +112,7 @@ def evaluation_page(
             *calibration_section(problem, predictions, estimates),
         ],
         details=_details(problem, scores, estimates, split, used, states or {}),
-        footer=(origin or Origin()).words(amount(problem.n, "row"), split and f"split {split.split_id[:12]}"),
+        footer=(origin or Origin()).words(amount(problem.n, "row"), f"split {split.split_id[:12]}" if split else ""),
     )
 
 

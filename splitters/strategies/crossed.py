@@ -45,7 +45,8 @@ class Crossing:
         n, m = levels.shape
         pairs = np.unique(levels.reshape(-1) * n + np.repeat(np.arange(n), m))
         # The rows of each level side by side, each once, where those of a level begin, and how many rows there are.
-        self._rows, self._begins = pairs % n, np.searchsorted(pairs, np.arange(self.n_levels + 1) * n)
+        self._rows: IntArray = pairs % n
+        self._begins = np.searchsorted(pairs, np.arange(self.n_levels + 1) * n)
         self.sizes = np.diff(np.concatenate([[0], np.cumsum(counts[0][self._rows])])[self._begins])
         self._alone = (levels == levels[:, :1]).all(axis=1)  # which rows have one level alone
 
