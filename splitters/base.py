@@ -386,8 +386,7 @@ def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
 
 def modules_of_strategy(name: str | None, params: Mapping[str, Any]) -> dict[str, str]:
     """Return the digest of each module that ``strategy_code`` is a digest of."""
-    paths = list(_paths(str(name), params))
-    return code_of(*paths) if paths else {}
+    return code_of(*_paths(str(name), params))
 
 
 def _paths(name: str, params: Mapping[str, Any]) -> Iterator[str]:

@@ -239,19 +239,15 @@ def check_params(path: str, params: Mapping[str, Any], closed: bool = False) -> 
     """
     if closed or is_deployed():
         for name, value in params.items():
-            _require_no_place(path, name, value)
-            _require_plain(path, name, value, DEEPEST)
-
-
-def _require_no_place(path: str, name: Any, value: Any) -> None:
-    if str(name).rpartition("__")[2] in PLACES and value is not None:
-        raise UntrustedNameError(f"parameter {name!r} of {path!r} may not be set in a deployed run; leave it out.")
+            _require_plain(path, name, {name: value}, DEEPEST + 1)
 
 
 def _require_plain(path: str, name: str, value: Any, depth: int) -> None:
     if isinstance(value, Mapping) and depth:
         for inner, part in value.items():
-            _require_no_place(path, inner, part)
+            if str(inner).rpartition("__")[2] in PLACES and part is not None:
+                what = f"parameter {inner!r} of {path!r} may not be set in a deployed run"
+                raise UntrustedNameError(f"{what}; leave it out.")
             _require_plain(path, name, part, depth - 1)
     elif isinstance(value, (list, tuple)) and depth:
         for part in value:

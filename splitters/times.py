@@ -17,15 +17,9 @@ from numpy.typing import NDArray
 from .errors import SplitError
 from .numbers import is_real, is_whole
 
-MICROSECONDS = {
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
+SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 LAST = 2**63 - 1
-_GAP = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(" + "|".join(MICROSECONDS) + r")s?\s*")
+_GAP = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(" + "|".join(SECONDS) + r")s?\s*")
 _ROWS = re.compile(r"\s*(\d+)\s*rows?\s*")
 
 
@@ -94,7 +88,7 @@ def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
     length = gap // timedelta(microseconds=1) if isinstance(gap, timedelta) else None
     if isinstance(gap, str) and (match := _GAP.fullmatch(gap)):
         # By fractions: as a float, 0.1 of a day would not be a whole number of microseconds.
-        length = int(Fraction(match[1]) * MICROSECONDS[match[2]])
+        length = int(Fraction(match[1]) * SECONDS[match[2]] * 1_000_000)
     # Added to a time of our days it must be one that 64 bits hold.
     if stamps and length is not None and 0 <= length < 2**62:
         return np.timedelta64(length, "us")

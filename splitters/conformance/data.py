@@ -140,19 +140,16 @@ def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
     }
     roles["label_end"] = roles["time"] + Stream(seed, MADE_UP, 1).below(2, n)
     roles["coordinates"] = Stream(seed, MADE_UP, 3).below(100, 2 * n).reshape(n, 2) / 10
+    # A second entity beside the group: two groups share a level, and one row in sixteen has another group's.
+    beside = Stream(seed, MADE_UP, 2)
+    other = groups[beside.permutation(n)]
+    entities = np.column_stack([groups, np.where(beside.below(16, n) == 0, other, groups) // 2])
     # Made-up groups lie all over time: where a holdout leaves out the locked ones, nothing of the past would be left.
     grouped = needs.groups is True or (needs.groups and ("groups_whole" in splitter.promises or not needs.time))
     return Data(
         n=n,
         X=np.arange(float(n))[::-1].reshape(-1, 1),
         y={"ignored": None, "numbers": 1.0 / (1.0 - stream.uniform(n))}.get(needs.y, classes),
-        groups=_entities(groups, seed) if "entities_apart" in splitter.promises else groups if grouped else None,
+        groups=entities if "entities_apart" in splitter.promises else groups if grouped else None,
         roles={name: values for name, values in roles.items() if getattr(needs, name)},
     )
-
-
-def _entities(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """Return a second column beside ``groups``: two of them share a level, and one row in sixteen has another's."""
-    stream = Stream(seed, MADE_UP, 2)
-    other = groups[stream.permutation(groups.size)]
-    return np.column_stack([groups, np.where(stream.below(16, groups.size) == 0, other, groups) // 2])
