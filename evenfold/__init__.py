@@ -26,9 +26,10 @@ def __getattr__(name: str) -> Any:
 
 def _drawn(result: object) -> str | None:
     # Here, above all rooms, what draws is bound to what is drawn; loaded when a notebook first shows a result.
-    from evenfold.reports.texts import drawn
+    from evenfold.reports.texts import page_of
 
-    return drawn(result)
+    page = page_of(result)
+    return page.band() if page else None
 
 
 def _found(split: Any) -> Path:

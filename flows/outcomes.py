@@ -54,9 +54,9 @@ class SplitOutcome(Displayed, Outcome):
         return f"Split {split.name} {split.version}: {what}{_findings_of(self.audit)}"
 
     def _repr_html_(self) -> str:
-        from evenfold.reports.texts import split_band
+        from evenfold.reports.texts import top_of_split
 
-        return split_band(self.split.manifest(), self.balance, self.audit)
+        return top_of_split(self.split.manifest(), self.balance, self.audit).band()
 
     def as_cv(self, frame: Any, rows: WhichRows = "all") -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn; see ``Manifest.as_cv``."""

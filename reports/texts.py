@@ -133,26 +133,26 @@ def _amount(split: Mapping[str, Any], header: Mapping[str, Any]) -> str:
     return f"{rows} in {amount(split['n_splits'], ONE_OF[split['kind']])}{whole}{locked}{out}{later}"
 
 
-def split_band(manifest: Manifest, balance: BalanceReport, audit: Audit | None) -> str:
-    """Return the top of a split's page; where no audit was asked for, nothing is said of one."""
+def top_of_split(manifest: Manifest, balance: BalanceReport, audit: Audit | None = None) -> Page:
+    """Return a split's page without its data; where no audit was asked for, nothing is said of one."""
     page = split_page(see(manifest, balance), audit)
-    return (page if audit else replace(page, verdict=Verdict.NONE, tiles=page.tiles[:-1])).band()
+    return page if audit else replace(page, verdict=Verdict.NONE, tiles=page.tiles[:-1])
 
 
 @singledispatch
-def drawn(result: object) -> str | None:
-    """Return a result as HTML that stands in a notebook: the top of its page; None where its one line will do."""
+def page_of(result: object) -> Page | None:
+    """Return the page whose top shows a result in a notebook; None where its one line will do."""
     page = getattr(result, "as_page", None)
-    return page().band() if page else None
+    return page() if page else None
 
 
-@drawn.register
-def _(manifest: Manifest) -> str:
-    return split_band(manifest, measure(manifest), None)
+page_of.register(Audit, audit_page)
+page_of.register(Comparison, lambda comparison: comparison_page([comparison]))
+page_of.register(Manifest, lambda manifest: top_of_split(manifest, measure(manifest)))
 
 
-@drawn.register
-def _(balance: BalanceReport) -> str:
+@page_of.register
+def _(balance: BalanceReport) -> Page:
     low, high = min(fold.rows for fold in balance.folds), max(fold.rows for fold in balance.folds)
     tiles = [Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", "rows in a test set")]
     gap = target_gap(balance)
@@ -161,21 +161,11 @@ def _(balance: BalanceReport) -> str:
     figures = [[figure.title, number(value, figure.form(value))] for figure, value, _ in balance.shown()]
     section = Section("balance", "The worst of each figure", [Table("The worst of each figure", figures)])
     lead = f"{amount(balance.n_rows, 'row')} in {amount(balance.n_splits, 'split')}."
-    return Page("Balance", Verdict.NONE, lead, tiles, sections=[section]).band()
+    return Page("Balance", Verdict.NONE, lead, tiles, sections=[section])
 
 
-@drawn.register
-def _(audit: Audit) -> str:
-    return audit_page(audit).band()
-
-
-@drawn.register
-def _(comparison: Comparison) -> str:
-    return comparison_page([comparison]).band()
-
-
-@drawn.register
-def _(estimate: Estimate) -> str:
+@page_of.register
+def _(estimate: Estimate) -> Page:
     lead = f"{estimate.method}, {amount(estimate.n_splits, 'split')}."
     findings = [*remarks_on([estimate]), *remarks("note", estimate.notes)]
-    return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings).band()
+    return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings)
