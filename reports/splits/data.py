@@ -185,29 +185,23 @@ def _add_split(seen: SplitData, i: int) -> None:
         seen.tests.append(test)
 
 
-@dataclass(frozen=True)
-class Cumulative:
-    """Distributions of the target at ``values``: of all rows, and of the rows of each named fold or part."""
+def cumulative(seen: SplitData) -> tuple[Floats, Floats, dict[str, Floats]]:
+    """Return numbers from the target's 0.5 to its 99.5 % quantile, and the shares of rows up to each, none of classes.
 
-    values: Floats
-    whole: Floats
-    folds: list[Floats]
-    names: list[str]
-
-
-def cumulative(seen: SplitData) -> Cumulative | None:
-    """Return the target's cumulative distributions between its 0.5 and 99.5 % quantiles; None without numbers."""
+    Of all rows, and of the rows of each named fold or part.
+    """
     if seen.target is None or not seen.target.numeric:
-        return None
+        return np.empty(0), np.empty(0), {}
     y = seen.target.values
     ranked = y[seen.rows]
     ranked = ranked[stable_order(ranked)]
     low, high = ranked.size // 200, ranked.size - 1 - ranked.size // 200
     values = np.unique(ranked[np.unique(np.linspace(low, high, MOST_POINTS).astype(np.int64))])
     whole = np.searchsorted(ranked, values, side="right") / ranked.size
-    parts = [y[rows] for rows in list(seen.parts.values()) or seen.tests]
-    folds = [np.searchsorted(y[stable_order(y)], values, side="right") / max(y.size, 1) for y in parts]
-    return Cumulative(values, whole, folds, list(seen.parts) or seen.names)
+    parts = seen.parts or dict(zip(seen.names, seen.tests, strict=False))
+    of_parts = {name: y[rows] for name, rows in parts.items()}
+    folds = {name: np.searchsorted(np.sort(y), values, side="right") / max(y.size, 1) for name, y in of_parts.items()}
+    return values, whole, folds
 
 
 def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:

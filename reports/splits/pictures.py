@@ -110,39 +110,36 @@ def class_deviations(seen: SplitData) -> Picture | None:
 
 def target_differences(seen: SplitData) -> Picture | None:
     """Draw how far each split's distribution of the target is from that of all rows, over what random folds give."""
-    curves = cumulative(seen)
+    numbers, whole, folds = cumulative(seen)
     gap = target_gap(seen.balance, None if seen.parts else seen.balance.folds)
-    if curves is None or gap is None or seen.target is None:
+    if not numbers.size or gap is None or seen.target is None:
         return None
-    lines = [(fold - curves.whole) * 100 for fold in curves.folds]
+    lines = np.array([(fold - whole) * 100 for fold in folds.values()])
     sizes = [part.size for part in seen.parts.values()] or [fold.rows for fold in seen.balance.folds]
     band = random_distance(float(np.median(sizes)), seen.balance.n_rows) * 100
-    high = max(band, *(float(np.abs(line).max()) for line in lines)) * 1.1 or 1.0
+    high = max(band, float(np.abs(lines).max())) * 1.1 or 1.0
     chosen = seen.manifest.splitter.needs.y != "ignored"  # what is random itself is no closer than random folds
     times = gap.random / gap.worst if gap.worst and chosen else 0.0
     every = f"Every {seen.unit} is" if seen.is_measured else f"{seen.each.capitalize()} are"
     closer = f", {times:.0f} times closer than random folds" if times >= 2 else ""
     picture = Picture(
         f"{every} within {points(gap.largest)} of the distribution of {seen.target.name}{closer}",
-        seen.target.name, "rows up to that value, test minus all (points)", ends(curves.values), (-high, high),
+        seen.target.name, "rows up to that value, test minus all (points)", ends(numbers), (-high, high),
         caption=cut(len(lines), seen.manifest.n_splits) if not seen.parts else "",
     )  # fmt: skip
-    low, top = ends(curves.values)
+    low, top = ends(numbers)
     picture.area([(low, -band), (top, -band)], [(low, band), (top, band)], "band")
     picture.across("whole", y=0)
-    unit = "" if seen.parts else f"{seen.unit} "
-    peaks = [int(np.abs(line).argmax()) for line in lines]
-    worst = int(np.argmax([abs(line[at]) for line, at in zip(lines, peaks, strict=True)]))
+    worst, peak = divmod(int(np.abs(lines).argmax()), numbers.size)
+    labels = [name if seen.parts else f"{seen.unit} {name}" for name in folds]
     # Folds are alike but for the one that is furthest off, which is drawn last; parts are few, and each has its name.
-    order = [*(i for i in range(len(lines)) if i != worst), worst]
-    for i in order:
-        label = f"{unit}{curves.names[i]}"
-        colour = i if seen.parts else 0 if i == worst else "quiet"
-        picture.line(zip(curves.values, lines[i], strict=True), colour, label)
+    for i in [*(i for i in range(len(lines)) if i != worst), worst]:
+        label, colour = labels[i], i if seen.parts else 0 if i == worst else "quiet"
+        picture.line(zip(numbers, lines[i], strict=True), colour, label)
         if seen.parts:
             picture.name(label, i, "line")
         elif i == worst:
-            x, y = float(curves.values[peaks[i]]), float(lines[i][peaks[i]])
+            x, y = float(numbers[peak]), float(lines[i][peak])
             picture.text(x, y + 0.06 * high * (1 if y > 0 else -1), label, "start" if x < (low + top) / 2 else "end")
     if not seen.parts and len(lines) > 1:
         picture.name(f"the other {seen.unit}s", "quiet", "line")
