@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import re
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evenfold.estimates import Confusion, Estimate
@@ -17,7 +15,7 @@ from evenfold.manifests import BalanceReport, digest_json
 from evenfold.manifests.figures import NUMBERS, FoldBalance, PartBalance
 from evenfold.tasks.outcomes import SplitRef
 
-Series = Mapping[str, Mapping[int, float]]
+Metrics = Mapping[str, float | Mapping[int, float]]  # what has a value for each of several steps as well
 MOST_FOLDS = 100  # above these a fold has no run and no point in a chart; a table of scores holds them all
 RECIPE = "recipe.json"
 PARTIAL = "evenfold.partial"  # the tag of an evaluation of some of the splits
@@ -27,62 +25,39 @@ SHORT = 12  # digits of an identity that people read
 
 @dataclass(frozen=True)
 class LightModel:
-    """The light model that holds a run's metrics, each with the split that it was judged on, as MLflow's search wants.
-
-    No artifact belongs to it.
-    """
+    """The light model, without an artifact, that holds a run's metrics with their split, as MLflow's search wants."""
 
     name: str
     params: Mapping[str, Any]
-    dataset: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Entry:
     """The content of one MLflow run; ``key`` names the run, so that saying it twice changes nothing.
 
-    ``series``: metrics of several steps. ``light_model``: the light model that the metrics belong to as well.
+    ``light_model``: the light model that the metrics belong to as well.
     """
 
     key: str
     name: str
     tags: Mapping[str, str]
     params: Mapping[str, Any]
-    metrics: Mapping[str, float]
-    series: Series = field(default_factory=dict)
+    metrics: Metrics
     light_model: LightModel | None = None
 
-    def __post_init__(self) -> None:
-        """Name metrics in the letters that MLflow allows: a class may be called ``>50K``."""
-        for name in ("metrics", "series"):
-            object.__setattr__(self, name, {allowed(key): value for key, value in getattr(self, name).items()})
+    @property
+    def series(self) -> dict[str, Mapping[int, float]]:
+        """The metrics of several steps, in the letters that MLflow allows: a class may be called ``>50K``."""
+        return {allowed(name): steps for name, steps in self.metrics.items() if isinstance(steps, Mapping)}
 
     @property
     def points(self) -> dict[tuple[str, int], float]:
         """Every value by metric and step, as MLflow stores infinities; what has no steps stands at 0."""
-        every = {(name, 0): value for name, value in self.metrics.items()}
+        every = {(allowed(name), 0): value for name, value in self.metrics.items() if not isinstance(value, Mapping)}
         every |= {(name, step): value for name, steps in self.series.items() for step, value in steps.items()}
         return {
             place: max(min(float(value), sys.float_info.max), -sys.float_info.max) for place, value in every.items()
         }
-
-
-Point = tuple[str, int, float, int]
-
-
-def news(
-    points: Mapping[tuple[str, int], float], earlier: Mapping[tuple[str, int], float], start: int
-) -> Iterator[Point]:
-    """Yield name, step, value and time of the points that a run does not hold yet; one that has changed is a later one.
-
-    MLflow shows the larger of two points at the same time. Seconds are those of the first fit: they differ each time.
-    """
-    for (name, step), value in points.items():
-        before = earlier.get((name, step))
-        if before is None:
-            yield name, step, value, start
-        elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
-            yield name, step, value, max(int(time.time() * 1000), start + 1)
 
 
 def run_key(**parts: Any) -> str:
@@ -230,8 +205,7 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
             **{f"params.{name}": value for name, value in chosen.items() if name != "random_state"},
             **{f"columns.{role}": name for role, name in columns.items()},
         },
-        metrics=balance_metrics(report),
-        series=balance_series(report),
+        metrics={**balance_metrics(report), **balance_series(report)},
     )  # fmt: skip
 
 
@@ -276,9 +250,3 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
     }
     ends = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
-
-
-def light_model_of(split: SplitRef, name: str, params: Mapping[str, Any]) -> LightModel:
-    """Return the light model that holds what was judged on a split; a name may not hold what a path or URI does."""
-    on = {"dataset_name": f"{split.name}@{split.version}", "dataset_digest": split.split_id[:32]}
-    return LightModel(re.sub(r"[/:.%\"']", "-", name), params, on)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
 from evenfold.tasks.record.runs import Held, complete_records, preimage_of_record, record_parts, see_complete
-from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
+from evenfold.tasks.record.splits import data_input, links_of, origin_tags, split_input
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
@@ -54,16 +54,9 @@ def failure_of(errors: Sequence[str], n_splits: int) -> str:
 
 @step(run_name=lambda split, **_: f"record the evaluation on {split.name}")
 def record_evaluation(
-    split: SplitRef,
-    evaluation: Evaluated,
-    *,
-    split_run_id: str = "",
-    run_label: str = "",
-    n_cached: int = 0,
-    states: Sequence[FoldState] = (),
-    models: dict[str, FinalModel] | None = None,
-    build: str | None = None,
-) -> RunRef:
+    split: SplitRef, evaluation: Evaluated, *, split_run_id: str = "", run_label: str = "", n_cached: int = 0,
+    states: Sequence[FoldState] = (), models: dict[str, FinalModel] | None = None, build: str | None = None,
+) -> RunRef:  # fmt: skip
     """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
 
     Up to 100 folds have a child run each. The split is recorded too where it is not yet. Where fits failed and nothing
@@ -79,12 +72,14 @@ def record_evaluation(
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
     seen = complete_records(Home.here())
-    run_id, since = "" if is_refreshing() else seen.get(record.labelled, [""])[0], None
+    run_id, since = "" if is_refreshing() else seen.get(record.content, [""])[0], None
     if not run_id:
         run_id, since = record.found_or_written(seen)
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since or "")
     if since is not None and evaluation.estimates:  # once, and not again where the same is found
-        record.publish(run)
+        title, table = f"# {evaluation.model.title} @ {split.name} {split.version}", scores_table(evaluation.estimates)
+        text = f"{title}\n\n{in_markdown(table)}\n\n{linked({f'Run {run_id} in MLflow': run.url})}"
+        publish(f"estimate-{split.name}", text, f"Scores of the newest evaluation on {split.name}.")
     return run
 
 
@@ -128,16 +123,12 @@ class _Record:
 
     @cached_property
     def content(self) -> str:
-        """The digest of all that it is made of, but for what differs from time to time."""
+        """The digest of all that it is made of, but for what differs from time to time: a record is known by it."""
         split = self.evaluation.split
         build = parts_of_build(self.build).values()
         place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models), *build]
-        return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold")])
-
-    @property
-    def labelled(self) -> str:
-        """The digest of that and of its label, by which a complete record is known again."""
-        return digest_json([self.content, self.label])
+        of = self.evaluation.model_dump_json(exclude={"split"})
+        return digest_json([of, place, self.label, installed("evenfold")])
 
     @cached_property
     def same(self) -> str:
@@ -148,11 +139,6 @@ class _Record:
     def key(self) -> str:
         """The key of its run."""
         return entries.with_code(self.same, self.evaluation.model.code)
-
-    @property
-    def estimator(self) -> str:
-        """The import path of the model, whose class people call it by."""
-        return str(self.evaluation.model.canonical()["estimator"])
 
     @property
     def tags(self) -> dict[str, str]:
@@ -178,11 +164,8 @@ class _Record:
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return the table that is kept per row of folds, or per draw."""
-        of = self.evaluation
-        files = {
-            "predictions.parquet": of.predictions,
-            "scores.parquet": [block.predictions.path for block in of.draws],
-        }
+        draws = [block.predictions.path for block in self.evaluation.draws]
+        files = {"predictions.parquet": self.evaluation.predictions, "scores.parquet": draws}
         return {name: frame_of(each) for name, each in files.items() if each}
 
     def found_or_written(self, seen: Held) -> tuple[str, str | None]:
@@ -203,7 +186,7 @@ class _Record:
         if of.estimates:
             # While the models were fitted, somebody may have deleted the split's run: then the store has changed.
             earlier = {key: held for key, held in seen.items() if held[0] == self.split_run}
-            see_complete(split, (self.labelled, self.key), run_id, EVALUATION_FILES, earlier)
+            see_complete(split, (self.content, self.key), run_id, EVALUATION_FILES, earlier)
             remember(preimage_of_record(self.work, self.label, of.interval, of.level))
         return run_id, since
 
@@ -220,13 +203,16 @@ class _Record:
         artifacts = _artifacts(of) | {f"scores/{metric}.svg": each.file() for metric, each in pictures.items()}
         artifacts |= {"report.html": page.html()}  # before the run is there: what fails leaves none behind
         entry = self._entry(key, of_some | ({} if failure else {CONTENT: self.content}))
-        about = None if failure else partial(self._note, tracker, page)
-        with tracker.filled(existing, entry, about=about) as run_id:
-            tracker.reads(run_id, data_input(split, of.fingerprint, "training"), split_input(split, self.split_run))
+        with tracker.filled(existing, entry) as run_id:
+            if not failure:
+                links = links_of(tracker, run_id, "The evaluation's page", split, split_run=self.split_run)
+                tracker.tell(run_id, {NOTE: page_note(replace(page, tiles=()), links, scores_table(of.estimates))})
+            inputs = [data_input(split, of.fingerprint, "training"), split_input(split, self.split_run)]
+            tracker.client.log_inputs(run_id, datasets=inputs)
             if of.scores:
                 self._write_folds(tracker, run_id, key)
             if whole_model := self.models.get("all rows"):
-                keep_model_of(tracker, run_id, whole_model, self.estimator)
+                keep_model_of(tracker, run_id, whole_model, str(of.model.estimator))
             digests = tracker.keep(run_id, artifacts | self.tables)
             sha256 = {name: digests[name] for name in self.tables}
             tracker.keep_recipe(run_id, split, of.model, of.estimates, sha256=sha256)
@@ -234,27 +220,8 @@ class _Record:
             tracker.fail(run_id, failure)
         return run_id
 
-    def publish(self, run: RunRef) -> None:
-        """Show the scores beside the flow run, with a link to their own."""
-        split, estimates = self.evaluation.split, self.evaluation.estimates
-        title = f"# {self.evaluation.model.title} @ {split.name} {split.version}"
-        table, link = in_markdown(scores_table(estimates)), linked({f"Run {run.run_id} in MLflow": run.url})
-        words = f"Scores of the newest evaluation on {split.name}."
-        publish(f"estimate-{split.name}", f"{title}\n\n{table}\n\n{link}", words)
-
-    def _note(self, tracker: Tracker, page: Page, run_id: str) -> dict[str, str]:
-        """Return the description of its run, with links to its page, its split and all that rests on that."""
-        split, place = self.evaluation.split, tracker.experiment_id
-        links = {
-            "The evaluation's page": run_page(place, run_id, "artifacts/report.html"),
-            f"Its split, {split.name} {split.version}": run_page(place, self.split_run),
-            "Every run on this split": runs_on(place, split.split_id),
-        }
-        return {NOTE: page_note(replace(page, tiles=()), links, scores_table(self.evaluation.estimates))}
-
     def _entry(self, key: str, tags: dict[str, str]) -> Entry:
         of, split, model = self.evaluation, self.evaluation.split, self.evaluation.model.canonical()
-        name = self.estimator.rpartition(":")[2]
         params = {f"model.{name}": value for name, value in model.items()}
         params |= {"seed": self.work.manifest.spec.seed, "split_id": split.split_id, "fingerprint": of.fingerprint}
         about = {"estimator": model["estimator"], "params": model.get("params"), "split": split.name}
@@ -266,19 +233,18 @@ class _Record:
                 number = score.fold if of.draws else place[score.repeat, score.fold]
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
-        metrics = entries.estimate_metrics(of.estimates)
+        metrics = entries.estimate_metrics(of.estimates) | _level_metrics(of.levels)
         how = entries.unless_usual(of.interval, of.level)
         another = {f"evenfold.{name}": str(value) for name, value in how.items()}
         about_run = {"evenfold.split_run_id": self.split_run, "evenfold.record": "evaluation"}
         return Entry(
             key=key,
-            name=f"{name} @ {split.name} {split.version}",
+            name=f"{of.model.title} @ {split.name} {split.version}",
             tags=split_tags(split) | about_run | origin_tags() | self.tags | code_tags(self.same, of.model.code)
             | another | tags,
             params=params,
-            metrics=metrics | _level_metrics(of.levels) | entries.confusion_metrics(of.confusion),
-            series=series,
-            light_model=entries.light_model_of(split, name, about) if of.estimates else None,
+            metrics={**metrics, **entries.confusion_metrics(of.confusion), **series},
+            light_model=entries.LightModel(of.model.title, about) if of.estimates else None,
         )  # fmt: skip
 
     def _page(self) -> Page:
@@ -305,7 +271,7 @@ class _Record:
 
     def _write_folds(self, tracker: Tracker, run_id: str, key: str) -> None:
         """Give each of up to 100 folds a run below the evaluation's; of more, keep one table."""
-        split = self.evaluation.split
+        split, recipe = self.evaluation.split, self.evaluation.model
         if len(self.scores) > MOST_FOLDS:
             flat = [{name: getattr(score, name) for name in ("name", "repeat", "fold", *FIGURES)}
                     | score.test | {f"apparent {name}": value for name, value in score.apparent.items()}
@@ -317,11 +283,11 @@ class _Record:
             metrics |= {f"apparent/{name}": value for name, value in score.apparent.items()}
             metrics |= {name: getattr(score, name) for name in FIGURES}
             place = {"repeat": score.repeat, "fold": score.fold}
-            name = f"{self.estimator.rpartition(':')[2]} {score.name}"
+            name = f"{recipe.title} {score.name}"
             child = Entry(run_key(kind="fold", parent=key, **place), name, short_tags(split), place, metrics)
             with tracker.run(child, parent=run_id) as fold:
                 if model := self.models.get(score.name):
-                    keep_model_of(tracker, fold, model, self.estimator)
+                    keep_model_of(tracker, fold, model, str(recipe.estimator))
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, object]:

@@ -15,7 +15,7 @@ from evenfold.estimates import Choice, Estimate, ModelSpec
 from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
 from evenfold.estimates.results import Interval
 from evenfold.manifests import Manifest
-from evenfold.reports import Origin, Page, look_page, tuning_page
+from evenfold.reports import Origin, look_page, tuning_page
 from evenfold.reports.texts import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
@@ -27,7 +27,7 @@ from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
 
 from . import entries
-from .entries import MOST_FOLDS, Entry, code_tags, light_model_of, run_key, short_tags, split_tags, with_code
+from .entries import MOST_FOLDS, Entry, LightModel, code_tags, run_key, short_tags, split_tags, with_code
 from .reading import read_recipe
 from .tracker import NOTE, Tracker, tracker_of
 
@@ -62,7 +62,8 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
         entry = _look_entry(split, recipe, opened, sharing)
         try:
             with tracker.run(entry) as run_id:
-                tracker.reads(run_id, data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id))
+                inputs = [data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id)]
+                tracker.client.log_inputs(run_id, datasets=inputs)
         except Exception as error:
             why = " ".join(str(error).split())[:300].rstrip(".")
             raise SplitError(
@@ -148,28 +149,15 @@ def record_look_scores(
     )
     predictions = pd.read_parquet(result.predictions.path)
     tracker.keep(look.run_id, {"predictions.parquet": predictions, "report.html": page.html()})
-    _tell(tracker, look.run_id, split, page)
+    tracker.tell(look.run_id, {NOTE: page_note(page, links_of(tracker, look.run_id, "The page", split))})
     return look.model_copy(update={"promised": promised})
-
-
-def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:
-    """Let the top of a page be the run's description, with where the rest is."""
-    tracker.tell(run_id, {NOTE: page_note(page, links_of(tracker, run_id, "The page", split.split_id))})
 
 
 @step(run_name=lambda split, **_: f"record the tuning on {split.name}")
 def record_tuning(
-    split: SplitRef,
-    split_run_id: str,
-    model: ModelSpec,
-    tried: Sequence[Tried],
-    choice: Choice,
-    metric: str,
-    one_standard_error: bool,
-    nested: NestedChoice | None = None,
-    interval: Intervals = "auto",
-    level: Level = 0.95,
-) -> str:
+    split: SplitRef, split_run_id: str, model: ModelSpec, tried: Sequence[Tried], choice: Choice, metric: str,
+    one_standard_error: bool, nested: NestedChoice | None = None, interval: Intervals = "auto", level: Level = 0.95,
+) -> str:  # fmt: skip
     """Record what was tried and chosen as a run ``<model> @ <split> tuning``; return its id.
 
     Up to 100 configurations have a child run each; all are in tuning.json. Other values of a column that the model
@@ -178,10 +166,11 @@ def record_tuning(
     tracker, chosen = tracker_of(split), tried[choice.chosen]
     anew = _of(metric, nested.estimates) if nested else None
     how = entries.unless_usual(interval, level) | ({"nested": True} if nested else {})
-    whole = _tuning_entry(split, model, tried, choice, metric, anew, one_standard_error=one_standard_error, **how)
-    whole = replace(whole, tags={**whole.tags, "evenfold.split_run_id": split_run_id})
+    how |= {"one_standard_error": one_standard_error}
+    whole = _tuning_entry(split, split_run_id, model, tried, choice, metric, anew, how)
     with tracker.run(whole) as run_id:
-        tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
+        inputs = [data_input(split, split.stored().fingerprint, "training"), split_input(split, run_id)]
+        tracker.client.log_inputs(run_id, datasets=inputs)
         _record_trials(tracker, run_id, whole.key, split, model, tried if len(tried) <= MOST_FOLDS else ())
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         tracker.keep_recipe(run_id, split, fullest, _promised(chosen.estimates, choice, metric))
@@ -192,13 +181,13 @@ def record_tuning(
         tuning = {"tried": [trial.model_dump() for trial in tried], "choice": asdict(choice)}
         tuning |= {} if nested is None else {"nested": nested.model_dump(mode="json")}
         tracker.keep(run_id, {"tuning.json": tuning, "report.html": page.html()})
-        _tell(tracker, run_id, split, page)
+        tracker.tell(run_id, {NOTE: page_note(page, links_of(tracker, run_id, "The page", split))})
     return run_id
 
 
 def _tuning_entry(
-    split: SplitRef, model: ModelSpec, tried: Sequence[Tried], choice: Choice, metric: str, anew: Estimate | None,
-    **how: object,
+    split: SplitRef, split_run_id: str, model: ModelSpec, tried: Sequence[Tried], choice: Choice, metric: str,
+    anew: Estimate | None, how: Mapping[str, object],
 ) -> Entry:  # fmt: skip
     """Return what the run of a tuning holds; ``anew``: the score of choosing in every fold, ``how`` it was chosen."""
     identity = {"model": model.canonical(), "tried": [trial.params for trial in tried], "metric": metric, **how}
@@ -206,15 +195,15 @@ def _tuning_entry(
     key = run_key(kind="tune", split_id=split.split_id, **identity)
     metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
     metrics |= {f"nested/{name}": value for name, value in entries.estimate_metrics([anew] if anew else []).items()}
-    scores = {number: _of(metric, trial.estimates).value for number, trial in enumerate(tried)}
+    scores = {f"tried/{metric}": {i: _of(metric, trial.estimates).value for i, trial in enumerate(tried)}}
     return Entry(
         key=with_code(key, model.code),
         name=f"{model.title} @ {split.name} {split.version} tuning",
-        tags=split_tags(split) | {"evenfold.record": "tuning"} | origin_tags() | code_tags(key, model.code),
+        tags=split_tags(split) | {"evenfold.record": "tuning", "evenfold.split_run_id": split_run_id}
+        | origin_tags() | code_tags(key, model.code),
         params={f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()},
-        metrics=metrics,
-        series={f"tried/{metric}": scores},
-    )
+        metrics=metrics | scores,
+    )  # fmt: skip
 
 
 def _record_trials(
@@ -223,7 +212,7 @@ def _record_trials(
     """Give each configuration a run below the tuning's, which ``key`` names."""
     for number, trial in enumerate(tried):
         name = f"{model.title} configuration {number}"
-        own, light = run_key(kind="configuration", parent=key, number=number), light_model_of(split, name, trial.params)
+        own, light = run_key(kind="configuration", parent=key, number=number), LightModel(name, trial.params)
         metrics = entries.estimate_metrics(trial.estimates)
         child = Entry(own, name, short_tags(split), trial.params, metrics, light_model=light)
         with tracker.run(child, parent=tuning):

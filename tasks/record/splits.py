@@ -7,9 +7,8 @@ import re
 import shlex
 import sys
 from contextlib import suppress
-from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from evenfold.estimates import EvaluationError
@@ -52,16 +51,14 @@ def run_page(experiment_id: str, run_id: str, below: str = "", server: str = "")
     return f"{server}#/experiments/{experiment_id}/runs/{run_id}{'/' if below else ''}{below}?{TRAINING}"
 
 
-def runs_on(experiment_id: str, split_id: str) -> str:
-    """Return the address of the list of every run that rests on a split."""
-    query = quote(f'tags.split="{split_id[:SHORT]}"')
-    return f"#/experiments/{experiment_id}/runs?searchFilter={query}&{TRAINING}"
-
-
-def links_of(tracker: Tracker, run_id: str, title: str, split_id: str, page: str = "report.html") -> dict[str, str]:
-    """Return links to the page of a run, and to every run on its split, as a run's description shows them."""
-    place = tracker.experiment_id
-    return {title: run_page(place, run_id, f"artifacts/{page}"), "Every run on this split": runs_on(place, split_id)}
+def links_of(
+    tracker: Tracker, run_id: str, title: str, split: SplitRef, page: str = "report.html", split_run: str = ""
+) -> dict[str, str]:
+    """Return links to the page of a run, its split's run if that is another, and every run on it, for a description."""
+    place, query = tracker.experiment_id, quote(f'tags.split="{split.split_id[:SHORT]}"')
+    links = {title: run_page(place, run_id, f"artifacts/{page}")}
+    links |= {f"Its split, {split.name} {split.version}": run_page(place, split_run)} if split_run else {}
+    return links | {"Every run on this split": f"#/experiments/{place}/runs?searchFilter={query}&{TRAINING}"}
 
 
 def server_of(home: Home) -> str:
@@ -103,19 +100,17 @@ def split_input(
 
     MLflow keeps what it is told first, which is the split's own record: its worst figures and the audit's verdict.
     """
-    source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
-    manifest = split.stored()
-    keys = [name for name in manifest.spec.key_names if name in manifest.types]
+    manifest, uri = split.stored(), f"evenfold://{split.name}/{split.version}"
+    source = {"uri": uri, "split_id": split.split_id, "artifact": f"runs:/{run_id}/split"}
     profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:
         severities = [finding.severity for finding in audit.findings]
         counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
         profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
-    types = {name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}
-    source |= {"artifact": f"runs:/{run_id}/split"}
+    types = {name: manifest.types[name] for name in manifest.spec.key_names if name in manifest.types}
     name = f"{split.name}@{split.version}"
-    return _input("split", name, split.split_id, "evenfold_split", source, types, profile)
+    return _input("split", name, split.split_id, "evenfold_split", source, types | {"fold": "int"}, profile)
 
 
 def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
@@ -174,42 +169,35 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
             "measured."
         )
     measured = report or balance_of(split, memory)
-    limit = Settings.memory_of(memory) or ""
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
     whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
     content = digest_json(whole)
     run_id = "" if is_refreshing() else complete_records(Home.here()).get(content, [""])[0]
     if not run_id:
-        run_id = _write_split(split, measured, content, limit)
+        run_id = _write_split(split, measured, content, Settings.memory_of(memory))
         see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))
     return RunRef(run_id=run_id, url=page_on_server(split, run_id))
 
 
-def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: str) -> str:
+def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: str | None) -> str:
     """Write the run of a split and return it; a record that is complete and of the same content is not made again."""
     tracker, tags = tracker_of(split), origin_tags()
     entry = split_entry(split, report, tags)
-    page_of = lru_cache(partial(_page_of, split, report, memory=memory or None))
-
-    def about(run_id: str) -> dict[str, str]:
-        links = links_of(tracker, run_id, "The split's page", split.split_id, "split/report.html")
-        note = page_note(page_of(run_id)[0], links, figures_table(report), places_table(report))
-        return {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content}
-
     with tracker.alone(entry.key) as existing:
         if not is_refreshing() and tracker.is_complete(existing, content, SPLIT_FILES, "split"):
             tracker.tell(existing.info.run_id, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
             return str(existing.info.run_id)
-        with tracker.filled(existing, entry, about=about) as run_id:
-            page, files, audit = page_of(run_id)
+        with tracker.filled(existing, entry) as run_id:
+            page, files, audit = _page_of(split, report, run_id, memory)
+            links = links_of(tracker, run_id, "The split's page", split, "split/report.html")
+            note = page_note(page, links, figures_table(report), places_table(report))
+            tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
             tracker.client.log_artifacts(run_id, str(split.folder), "split")
-            beside = {"balance.json": report.model_dump(mode="json")} | files
-            files = {f"split/{name}": value for name, value in beside.items()}
             if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
                 files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
             tracker.keep(run_id, files)
-            reads = split_input(split, run_id, report, audit)
-            tracker.reads(run_id, data_input(split, split.stored().fingerprint, "training"), reads)
+            data = data_input(split, split.stored().fingerprint, "training")
+            tracker.client.log_inputs(run_id, datasets=[data, split_input(split, run_id, report, audit)])
     places = places_table(report, MOST_FOLDS)
     top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
     text = page_note(page, {f"Run {run_id} in MLflow": page_on_server(split, run_id)}, figures_table(report), places)
@@ -220,9 +208,9 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
 
 
 def _page_of(
-    split: SplitRef, report: BalanceReport, run_id: str, *, memory: str | None
-) -> tuple[Page, dict[str, Any], Audit | None]:
-    """Return the page of a split, the files beside it by name, and the audit.
+    split: SplitRef, report: BalanceReport, run_id: str, memory: str | None
+) -> tuple[Page, dict[str, object], Audit | None]:
+    """Return the page of a split, the files beside its manifest by name, and the audit.
 
     A manifest that grew by a batch lacks its older rows: the balance then has no target, and the audit and pictures
     of rows are left out. Raises SplitError where the rows take more than ``memory``.
@@ -232,10 +220,10 @@ def _page_of(
     audit = audit_of(split, memory=memory) if is_complete else None
     seen = see(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
     page = split_page(seen, audit, Origin(Path(split.data).name, run_id))
-    files: dict[str, Any] = {"report.html": page.html()}
+    files: dict[str, object] = {"balance.json": report.model_dump(mode="json"), "report.html": page.html()}
     files |= {f"{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
     files |= {} if audit is None else {"audit.json": audit.model_dump(mode="json")}
-    return page, files, audit
+    return page, {f"split/{name}": value for name, value in files.items()}, audit
 
 
 def split_run_of(split: SplitRef) -> str:

@@ -34,11 +34,9 @@ def _record(
     """Record a page as a run of its own and return its id; the same ``kind`` and ``about`` find the same run."""
     tracker, key = Tracker(Home.here(), experiment), run_key(kind=kind, name=name, **about)
     entry = Entry(key, name, tags | origin_tags() | {"evenfold.record": kind}, about, metrics)
-
-    def note(run_id: str) -> dict[str, str]:
-        return {NOTE: page_note(page, {"The page": run_page(tracker.experiment_id, run_id, "artifacts/report.html")})}
-
-    with tracker.run(entry, about=note) as run_id:
+    with tracker.run(entry) as run_id:
+        link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
+        tracker.tell(run_id, {NOTE: page_note(page, {"The page": link})})
         tracker.keep(run_id, {"report.html": page.html()} | {f"{table}.json": rows for table, rows in tables.items()})
     return run_id
 
@@ -141,13 +139,9 @@ class OwnScores(Displayed, RunRef):
 
 
 def log_scores(
-    manifest: Manifest | SplitRef,
-    scores: Mapping[str, Any] | pd.DataFrame | Sequence[float],
-    *,
-    model: object,
-    data: Any = None,
-    level: float = 0.95,
-) -> OwnScores:
+    manifest: Manifest | SplitRef, scores: Mapping[str, Any] | pd.DataFrame | Sequence[float], *, model: object,
+    data: Any = None, level: float = 0.95,
+) -> OwnScores:  # fmt: skip
     """Record in MLflow what a loop of one's own scored on a split's folds, once; return each mean with its interval.
 
     ``scores``: per metric one number for each split, in the manifest's order, as a loop over ``as_cv`` makes them; what

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
@@ -31,10 +34,10 @@ from evenfold.tasks.runtime.progress import at_stop, unreachable
 from evenfold.tasks.runtime.signing import is_signed, sign
 from pydantic import BaseModel
 
-from .entries import PARTIAL, RECIPE, UNCODED, Entry, LightModel, Point, code_in, news
+from .entries import PARTIAL, RECIPE, UNCODED, Entry, LightModel, Metrics, code_in
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, LoggedModel, Param, Run, RunTag
+    from mlflow.entities import LoggedModel, Run
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
@@ -45,7 +48,6 @@ NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
-About = Callable[[str], Mapping[str, Any]] | None  # the tags of a run, of its id
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -98,8 +100,7 @@ class Tracker:
             if experiment is None:
                 folder = self.home.path / "mlartifacts" / quote(name, safe="")
                 place = folder.as_uri() if self.home.tracks_here else None
-                words = f"Splits of {name}, and what was evaluated, tuned and retrained on them."
-                tags = {"mlflow.note.content": words}
+                tags = {NOTE: f"Splits of {name}, and what was evaluated, tuned and retrained on them."}
                 return str(self.client.create_experiment(name, artifact_location=place, tags=tags))
             if experiment.lifecycle_stage == "deleted":
                 self.client.restore_experiment(experiment.experiment_id)
@@ -115,24 +116,19 @@ class Tracker:
             yield None if parent in self.made else self.find(key)
 
     @contextmanager
-    def run(self, entry: Entry, parent: str | None = None, about: About = None) -> Iterator[str]:
-        """Yield the run that ``entry.key`` names, filled, to one at a time; FINISHED when the block ends well.
-
-        ``about``: the tags that are made of the run's id, such as its description.
-        """
-        with self.alone(entry.key, parent) as existing, self.filled(existing, entry, parent, about) as run_id:
+    def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
+        """Yield the run that ``entry.key`` names, filled, to one at a time; FINISHED when the block ends well."""
+        with self.alone(entry.key, parent) as existing, self.filled(existing, entry, parent) as run_id:
             yield run_id
 
     @contextmanager
-    def filled(
-        self, existing: Run | None, entry: Entry, parent: str | None = None, about: About = None
-    ) -> Iterator[str]:
+    def filled(self, existing: Run | None, entry: Entry, parent: str | None = None) -> Iterator[str]:
         """Yield what ``run`` does, for whoever holds its key alone; ``existing``: its run, or None."""
         run = self._opened(existing, entry, parent)
         run_id = str(run.info.run_id)
         try:
             with at_stop(partial(self.finish, run_id, "KILLED")):
-                self._fill(run, entry, about(run_id) if about else {}, exists=existing is not None)
+                self._fill(run, entry)
                 yield run_id
         except Exception as error:
             self.fail(run_id, str(error))
@@ -147,7 +143,7 @@ class Tracker:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
         with self.alone(entry.key) as existing:
             run = self._opened(existing, entry)
-            self._fill(run, entry, {}, exists=existing is not None)
+            self._fill(run, entry)
         return str(run.info.run_id)
 
     def fail(self, run_id: str, reason: str) -> None:
@@ -209,72 +205,75 @@ class Tracker:
             run = self.client.create_run(self.experiment_id, tags=about | _cut(entry.tags), run_name=entry.name)
             self.made.add(run.info.run_id)
             return run
+        self.made.discard(existing.info.run_id)
         self.client.update_run(existing.info.run_id, status="RUNNING", name=entry.name)
         # What an earlier attempt said of its failure holds no more.
         for tag in {"evenfold.failure", PARTIAL, NOTE} & set(existing.data.tags):
             self.client.delete_tag(existing.info.run_id, tag)
         return existing
 
-    def _fill(self, run: Run, entry: Entry, about: Mapping[str, Any], *, exists: bool) -> None:
-        """Log what an entry holds and its run does not, and the tags ``about`` it: one call for most."""
-        from mlflow.entities import Param, RunTag
+    def _fill(self, run: Run, entry: Entry) -> None:
+        """Log what an entry holds and its run does not, with the model and the split that it belongs to."""
+        from mlflow.entities import Metric, Param, RunTag
 
-        run_id, start = str(run.info.run_id), run.info.start_time
-        model_id = self._keep_light_model(run, entry.light_model, exists) if entry.light_model else None
-        points = list(news(entry.points, self._held(run, entry) if exists else {}, start))
-        if model_id and JUDGED not in run.data.tags:
+        run_id, start = run.info.run_id, run.info.start_time
+        on: dict[str, str] = {}
+        tags = {} if run_id in self.made else _cut(entry.tags)
+        if entry.light_model:
+            tags[JUDGED] = model_id = self._keep_light_model(run, entry.light_model)
+            on = {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
+            on |= {"model_id": model_id}
+        points, series = self._news(run, entry), entry.series
+        if on and JUDGED not in run.data.tags:
             # What the run held before it had a model is told again, as the model's; in the run it stays one point.
             new = {(name, step) for name, step, _, _ in points}
             points += [(*place, value, start) for place, value in entry.points.items() if place not in new]
-        params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
-        tags = (_cut(entry.tags) if exists else {}) | _cut(about) | ({JUDGED: model_id} if model_id else {})
-        # MLflow takes 100 parameters in one call, and refuses the whole call beyond.
-        self._log(run_id, points, entry, model_id, params[:100], [RunTag(*tag) for tag in tags.items()])
-
-    def measured(
-        self, run_id: str, values: Mapping[str, float], series: Mapping[str, Mapping[int, float]] | None = None
-    ) -> None:
-        """Log the metrics, and the ``series`` of several steps, that the run does not hold yet."""
-        run, entry = self.client.get_run(run_id), Entry("", "", {}, {}, values, series=dict(series or {}))
-        self._log(run_id, news(entry.points, self._held(run, entry), run.info.start_time), entry)
-
-    def _held(self, run: Run, entry: Entry) -> dict[tuple[str, int], float]:
-        """Return the points that a run holds; those of several steps are asked for one by one."""
-        held = {(name, 0): value for name, value in run.data.metrics.items() if name not in entry.series}
-        for name in set(entry.series) & set(run.data.metrics):
-            history = self.client.get_metric_history(run.info.run_id, name)
-            held |= {(name, point.step): point.value for point in sorted(history, key=lambda one: one.timestamp)}
-        return held
-
-    def _log(
-        self, run_id: str, points: Iterable[Point], entry: Entry, model_id: str | None = None,
-        params: Sequence[Param] = (), tags: Sequence[RunTag] = (),
-    ) -> None:  # fmt: skip
-        """Log points, each with the model and the split that it belongs to, parameters and tags: one call for most."""
-        from mlflow.entities import Metric
-
-        on: dict[str, Any] = {} if entry.light_model is None else entry.light_model.dataset | {"model_id": model_id}
         # The model holds what was judged on the split, as value/r2 was, and no count.
-        judged = {name for name in entry.metrics if "/" in name}
         metrics = [
-            Metric(name, value, when, step, run_id=run_id, **(on if name in judged else {}))
+            Metric(name, value, when, step, run_id=run_id, **(on if "/" in name and name not in series else {}))
             for name, step, value, when in points
         ]
-        self.client.log_batch(run_id, metrics[:BATCH], params=list(params), tags=list(tags))
-        for start in range(BATCH, len(metrics), BATCH):
-            self.client.log_batch(run_id, metrics[start : start + BATCH])
+        # MLflow takes 100 parameters in one call, and refuses the whole call beyond.
+        params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()][:100]
+        self.client.log_batch(run_id, metrics[:BATCH], params=params, tags=[RunTag(*tag) for tag in tags.items()])
+        for first in range(BATCH, len(metrics), BATCH):
+            self.client.log_batch(run_id, metrics[first : first + BATCH])
 
-    def _keep_light_model(self, run: Run, light: LightModel, exists: bool) -> str:
+    def measured(self, run_id: str, metrics: Metrics) -> None:
+        """Log the metrics that the run does not hold yet."""
+        self._fill(self.client.get_run(run_id), Entry("", "", {}, {}, metrics))
+
+    def _news(self, run: Run, entry: Entry) -> list[tuple[str, int, float, int]]:
+        """Return name, step, value and time of the points that a run does not hold yet; one that has changed is later.
+
+        MLflow shows the larger of two points at one time. Seconds are those of the first fit: they differ each time.
+        """
+        points: list[tuple[str, int, float, int]] = []
+        series = entry.series.keys() & run.data.metrics.keys()
+        held = {(name, 0): value for name, value in run.data.metrics.items() if name not in series}
+        for name in series:
+            history = self.client.get_metric_history(run.info.run_id, name)
+            held |= {(name, point.step): point.value for point in sorted(history, key=lambda one: one.timestamp)}
+        for (name, step), value in entry.points.items():
+            before, start = held.get((name, step)), run.info.start_time
+            if before is None:
+                points.append((name, step, value, start))
+            elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
+                points.append((name, step, value, max(int(time.time() * 1000), start + 1)))
+        return points
+
+    def _keep_light_model(self, run: Run, light: LightModel) -> str:
         """Return the light model of a run, made once; no artifact belongs to it."""
         from mlflow.entities import LoggedModelStatus
 
         if JUDGED in run.data.tags:
             return str(run.data.tags[JUDGED])
         # A kill may have come between a model and the tag that names it.
-        left = self.models(run.info.run_id, light.name) if exists else []
+        name = re.sub(r"[/:.%\"']", "-", light.name)  # it may not hold what a path or URI does
+        left = [] if run.info.run_id in self.made else self.models(run.info.run_id, name)
         params = {name: str(value)[:5900] for name, value in light.params.items() if value not in (None, {})}
         model = left[0] if left else self.client.create_logged_model(
-            self.experiment_id, light.name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",
+            self.experiment_id, name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",
         )  # fmt: skip
         return str(self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id)
 
@@ -301,8 +300,7 @@ class Tracker:
                 if isinstance(value, pd.DataFrame):
                     value.to_parquet(paths[name], index=False)
                     continue
-                as_it_is = name.endswith((".html", ".svg", ".md"))
-                text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
+                text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False, default=str)
                 paths[name].write_text(text, encoding="utf-8")
             self.client.log_artifacts(run_id, folder)
             return {name: sha256(path) for name, path in paths.items()}
@@ -357,10 +355,6 @@ class Tracker:
         """Return where the page of a run lies: in the home's own store, or fetched."""
         place = self.home.path / "mlartifacts" / self.experiment / run_id / "artifacts" / "report.html"
         return place if place.exists() else self.fetch(run_id, place.name, Path(tempfile.mkdtemp()))
-
-    def reads(self, run_id: str, *inputs: DatasetInput) -> None:
-        """Say which data and which split a run rests on."""
-        self.client.log_inputs(run_id, datasets=list(inputs))
 
 
 def _cut(tags: Mapping[str, Any]) -> dict[str, str]:

@@ -42,15 +42,9 @@ BEYOND = 1.0
 
 @step(run_name=lambda split, **_: f"look at the new model of {split.name}")
 def check_model(
-    split: SplitRef,
-    model: ModelSpec,
-    final: FinalModel,
-    champion: Champion | None,
-    *,
-    metric: str,
-    estimates: Sequence[Estimate],
-    levels: Sequence[LevelScore] = (),
-) -> Audit:
+    split: SplitRef, model: ModelSpec, final: FinalModel, champion: Champion | None, *, metric: str,
+    estimates: Sequence[Estimate], levels: Sequence[LevelScore] = (),
+) -> Audit:  # fmt: skip
     """Say whether a model of ``fit_final`` may take the champion's place.
 
     With the champion's recipe, its score on the rows that both tested (or, where none can be paired, on all) must not
@@ -94,27 +88,13 @@ class _New:
 
     @cached_property
     def predicted(self) -> NDArray[np.float64]:
-        """Return the model's answers on these rows: numbers, probabilities, or the classes' numbers; one line a row."""
-        model = load_final(self.final)[0]
-        answers, classes = Responses(model, self.work.problem.X.iloc[self.rows]), self.work.problem.classes
-        if not classes:
-            numbers = np.asarray(answers.say("predict"), dtype=np.float64)
-            return numbers.reshape(len(numbers), -1)
-        probabilities = answers.say("predict_proba")
-        if probabilities is not None:
-            return np.asarray(probabilities, dtype=np.float64)
-        codes: NDArray[np.float64] = pd.Index(classes).get_indexer(answers.say("predict")).astype(np.float64)
-        return codes.reshape(-1, 1)
+        """The model's answers on these rows, as ``_answers`` has them."""
+        return _answers(self.work, Responses(load_final(self.final)[0], self.work.problem.X.iloc[self.rows]))
 
     @cached_property
     def recorded(self) -> Recorded | None:
-        """The evaluation of the champion's recipe, None where it is gone, kept no predictions, or is not ours."""
-        run_id = None if self.champion is None else self.champion.tags.get(EVALUATION)
-        try:
-            evaluation = read_evaluation(run_id) if run_id else None
-        except SplitError:
-            return None
-        return evaluation if evaluation is not None and evaluation.is_ours() else None
+        """The evaluation of the champion's recipe, as ``_recorded`` has it."""
+        return _recorded(self.champion)
 
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's recorded one, on the rows that both tested."""
@@ -204,13 +184,9 @@ Rows = NDArray[np.int64]
 
 @step(run_name=lambda split, **_: f"judge what joined {split.name}")
 def judge_month(
-    split: SplitRef,
-    champion: Champion | None,
-    *,
-    metric: str | None = None,
-    arrival: Audit | None = None,
+    split: SplitRef, champion: Champion | None, *, metric: str | None = None, arrival: Audit | None = None,
     run_id: str | None = None,
-) -> Judged:
+) -> Judged:  # fmt: skip
     """Say whether the rows that joined ``split`` last, which the champion never saw, may be learnt from.
 
     ``champion``: its recipe is fitted again on what it learnt from, so that nothing stored is loaded, and its
@@ -231,7 +207,7 @@ def judge_month(
                     name = f"month/{figure}" if end == "value" else f"month/{figure}_{end}"
                     history = tracker.client.get_metric_history(champion.run_id, name) if champion.run_id else []
                     series[name] = {int(point.step): float(point.value) for point in history} | {generation: value}
-        tracker.measured(run_id, {}, series)
+        tracker.measured(run_id, series)
     return Judged(verdict=verdict, sentences=[*judgement.sentences, *odd], series=series, score=scored, rows=rows)
 
 
@@ -241,12 +217,13 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
     if trained_on == f"{split.name}@{split.version}":  # nothing joined since
         return Judgement(), None, 0
     line, _, generation = trained_on.rpartition(".")
-    why = "it names no recipe" if champion.model is None else ""
-    if line != f"{split.name}@{split.version.partition('.')[0]}":
-        why = why or f"it was trained on another split ({trained_on})"
+    if champion.model is None:
+        why = "it names no recipe"
+    elif line != f"{split.name}@{split.version.partition('.')[0]}":
+        why = f"it was trained on another split ({trained_on})"
     elif moved := moved_code(champion):
-        why = why or f"{listed(moved)} changed since it was fitted"
-    if not why:
+        why = f"{listed(moved)} changed since it was fitted"
+    else:
         try:
             work = work_of(split, champion.model)
             new, answers = _predicted(work, int(generation))
@@ -285,23 +262,36 @@ def _units(work: Work, rows: Rows) -> Rows:
 
 def _month(work: Work, y: Any, answers: Any, units: Rows) -> Month:
     classes = work.problem.classes
-    if not classes:
-        return month_of(y, answers.say("predict"), units)
-    probabilities = answers.say("predict_proba")
-    if probabilities is None:
-        probabilities = np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(answers.say("predict"))][:, :-1]
-    elif probabilities.shape[1] != len(classes):
-        probabilities = all_classes(np.asarray(probabilities), np.asarray(answers.classes_), classes)
-    return month_of(pd.Index(classes).get_indexer(y), probabilities, units, len(classes))
+    came = pd.Index(classes).get_indexer(y) if classes else y
+    return month_of(came, _answers(work, answers), units, len(classes))
+
+
+def _answers(work: Work, answers: Any) -> NDArray[np.float64]:
+    """Return what a model says of rows, a line each: numbers, or a probability per class, 1 for the one it names."""
+    classes, probabilities = work.problem.classes, answers.say("predict_proba") if work.problem.classes else None
+    if probabilities is not None:
+        return all_classes(np.asarray(probabilities, np.float64), np.asarray(answers.classes_), classes)
+    labels = answers.say("predict")
+    if classes:
+        ones: NDArray[np.float64] = np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(labels)][:, :-1]
+        return ones
+    return np.asarray(labels, dtype=np.float64).reshape(len(labels), -1)
+
+
+def _recorded(champion: Champion | None) -> Recorded | None:
+    """Return the evaluation of a champion's recipe, None where it is gone, kept no predictions, or is not ours."""
+    run_id = None if champion is None else champion.tags.get(EVALUATION)
+    try:
+        evaluation = read_evaluation(run_id) if run_id else None
+    except SplitError:  # draws keep no predictions
+        return None
+    return evaluation if evaluation is not None and evaluation.is_ours() else None
 
 
 def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
     """Return the figures of the champion's recorded out-of-fold predictions, in blocks like earlier months."""
-    try:
-        recorded = read_evaluation(champion.tags.get(EVALUATION) or "none")
-    except SplitError:  # gone, or of draws, which keep no predictions
-        return []
-    if recorded.key == ["row"] or not recorded.is_ours():
+    recorded = _recorded(champion)
+    if recorded is None or recorded.key == ["row"]:
         return []
     keys = work.keyed(pd.DataFrame({"row": np.arange(work.problem.n)})).to_pandas()[[*recorded.key, "row"]]
     frame = recorded.predictions.query("repeat == 0").drop(columns="row").merge(keys, on=recorded.key)

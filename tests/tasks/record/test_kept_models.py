@@ -20,7 +20,7 @@ from mlflow.tracking import MlflowClient
 from sklearn.linear_model import Ridge
 from small import RIDGE, final_of
 
-DATASET = {"dataset_name": "rows", "dataset_digest": "1"}
+ON = {"spec": "rows@1.0", "evenfold.split_id": "1"}
 ROWS = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
 
 
@@ -43,10 +43,10 @@ def test_what_is_half_made_is_removed_by_its_own_home_alone(
 def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = Entry("key", "rows", {}, {}, {"r2": 0.5}, light_model=LightModel("Ridge", {}, DATASET))
+    entry = Entry("key", "rows", ON, {}, {"r2": 0.5}, light_model=LightModel("Ridge", {}))
     tracker = Tracker(home, "rows")
     with monkeypatch.context() as killed:
-        killed.setattr(Tracker, "_log", interrupted)
+        killed.setattr(Tracker, "_news", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tracker.begin(entry)
     tracker = Tracker(home, "rows")
