@@ -19,6 +19,7 @@ from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
 from evenfold.tasks.record import reading
+from evenfold.tasks.record.runs import metrics_in
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.references import version_in
 from evenfold.tasks.runtime.home import Home, prepare_environment
@@ -44,7 +45,8 @@ def run_comparison(request: Request) -> list[Comparison]:
     """
     level, pair = request.level, pair_of(request.run_a, request.run_b, request.repeats)
     pair_of.cache_clear()
-    shared = [metric for metric in pair.a.metrics if metric in pair.b.metrics and is_trusted(metric)]
+    of_a, of_b = (metrics_in(side.params) for side in (pair.a, pair.b))
+    shared = [metric for metric in of_a if metric in of_b and is_trusted(metric)]
     metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
-from evenfold.manifests import Manifest, read_header, read_manifest
+from evenfold.manifests import Manifest, read_manifest
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.canonical import listed
@@ -32,7 +32,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from .entries import MOST_FOLDS, RECIPE, code_in
 from .models.signatures import EVALUATION, require_signed_version
-from .runs import metrics_in
 from .tracker import Tracker
 
 if TYPE_CHECKING:
@@ -146,17 +145,6 @@ class Recorded:
         values = [figures[figure] for figures in self.folds if figure in figures]
         return sum(values) / len(values) if values else None
 
-    @property
-    def metrics(self) -> list[str]:
-        """The metrics that it was scored by; SplitError where its parameter says something else."""
-        metrics = metrics_in(self.params)
-        if metrics is None:
-            raise SplitError(
-                f"the parameter model.metrics of run {self.run_id} in MLflow is not a list of metrics; "
-                "name them (--metric)."
-            )
-        return metrics
-
 
 def read_evaluation(run_id: str) -> Recorded:
     """Return a recorded evaluation by its id or its first digits.
@@ -175,14 +163,12 @@ def read_evaluation(run_id: str) -> Recorded:
             ) from None
         try:
             predictions = pd.read_parquet(path)
+            missing = {"row", "repeat", "fold", "y"} - set(predictions.columns)
+            wrong = f"lacks {', '.join(sorted(missing))}" if missing else ""
         except (ValueError, OSError) as error:
-            raise SplitError(
-                f"predictions.parquet of run {run_id} cannot be read ({reason_of(error)[:200]}); evaluate it again."
-            ) from None
-        if missing := {"row", "repeat", "fold", "y"} - set(predictions.columns):
-            raise SplitError(
-                f"predictions.parquet of run {run_id} lacks {', '.join(sorted(missing))}; evaluate it again."
-            )
+            wrong = f"cannot be read ({reason_of(error)[:200]})"
+        if wrong:
+            raise SplitError(f"predictions.parquet of run {run_id} {wrong}; evaluate it again.")
         return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions, sha256(path))
 
 
@@ -263,17 +249,13 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
     tracker = Tracker(home) if home.is_recorded else None
     runs = _recorded_runs(tracker, reference) if tracker else []
     if newest:  # what is newer than it counts, or was changed
-        specs = [run.data.tags["evenfold.spec"] if _names_a_split(run.data.tags) else "" for run in runs]
-        newer = [not spec or version_in(spec) > version_in(newest) for spec in specs]
-        runs = [run for run, counts in zip(runs, newer, strict=True) if counts]
+        runs = [run for run in runs if not (spec := _spec_in(run)) or version_in(spec) > version_in(newest)]
         if not runs:
             return read_manifest(held[newest])
     if tracker is None or not runs:
-        others = [run.data.tags for run in _recorded_runs(tracker, name)] if tracker and at else []
-        versions = {tags["evenfold.spec"].rpartition("@")[2] for tags in others if _names_a_split(tags)}
-        instead = ""
-        if versions := versions | set(held):
-            instead = f"; {name} has {listed(sorted(versions, key=version_in))}"
+        others = map(_spec_in, _recorded_runs(tracker, name) if tracker and at else [])
+        versions = sorted({spec.rpartition("@")[2] for spec in others if spec} | set(held), key=version_in)
+        instead = f"; {name} has {listed(versions)}" if versions else ""
         raise SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
     return _download(tracker, _newest_of(runs, reference, home), home)
 
@@ -311,59 +293,62 @@ def _recorded_runs(tracker: Tracker, reference: str) -> list[Run]:
 
 def _newest_of(runs: list[Run], reference: str, home: Home) -> Run:
     """Return the run of the newest version; raises SplitError where it, or a plan, is of several splits."""
-    ours = [run for run in runs if _names_a_split(run.data.tags)]
+    ours = [(spec, run.data.tags["evenfold.split_id"], run) for run in runs if (spec := _spec_in(run))]
     if not ours:
         raise SplitError(f"run {runs[0].info.run_id} names no split that evenfold recorded; its tags were changed.")
-    specs = {run.data.tags["evenfold.split_id"]: run.data.tags["evenfold.spec"] for run in ours}
+    specs = {split_id: spec for spec, split_id, _ in ours}
     by_id = reference.partition("@")[0] not in {spec.partition("@")[0] for spec in specs.values()}
     if by_id and len(specs) > 1:
         raise SplitError(
             f"{reference[:16]} names {len(specs)} splits ({listed(sorted(specs.values()))}), decided with parts in "
             "other orders or by other code; name one of them so, or by its split_id."
         )
-    last = max((run.data.tags["evenfold.spec"] for run in ours), key=version_in)
-    newest = [run for run in ours if version_in(run.data.tags["evenfold.spec"]) == version_in(last)]
-    ids = sorted({run.data.tags["evenfold.split_id"] for run in newest})
-    if len(ids) > 1:
+    last = max((spec for spec, _, _ in ours), key=version_in)
+    newest = {split_id: run for spec, split_id, run in reversed(ours) if version_in(spec) == version_in(last)}
+    if len(newest) > 1:
         raise SplitError(
-            f"{last} names {len(ids)} splits in {home.tracking_uri} ({', '.join(each[:16] for each in ids)}), "
-            "of several projects; load one by its split_id, and give the next one a name of its own."
+            f"{last} names {len(newest)} splits in {home.tracking_uri} "
+            f"({', '.join(each[:16] for each in sorted(newest))}), of several projects; load one by its split_id, and "
+            "give the next one a name of its own."
         )
-    return newest[0]
+    return next(iter(newest.values()))
 
 
-def _names_a_split(tags: Mapping[str, str]) -> bool:
-    # Folders are named by these tags, and whoever may edit the store may change them.
-    name, _, version = tags.get("evenfold.spec", "").partition("@")
-    return (
-        bool(name)
-        and name == name_like(name)
-        and bool(VERSION.fullmatch(version) and HEX.fullmatch(tags.get("evenfold.split_id", "")))
-    )
+def _spec_in(run: Run) -> str:
+    """Return the NAME@VERSION of the split that a run records, empty where its tags, which others may edit, have none.
+
+    Folders are named by it.
+    """
+    spec = str(run.data.tags.get("evenfold.spec", ""))
+    name, _, version = spec.partition("@")
+    is_name, is_id = name == name_like(name), HEX.fullmatch(run.data.tags.get("evenfold.split_id", ""))
+    return spec if name and is_name and is_id and VERSION.fullmatch(version) else ""
 
 
-def _is(folder: Path, split_id: str) -> bool:
+def _proved(folder: Path, split_id: str) -> Manifest | None:
     with suppress(ValueError, OSError):
-        return bool(read_manifest(folder).split_id == split_id)
-    return False
+        manifest = read_manifest(folder)
+        return manifest if manifest.split_id == split_id else None
+    return None
 
 
 def _download(tracker: Tracker, run: Run, home: Home) -> Manifest:
     """Return the split that a run holds, in its place once it was proved to be of that id, name and version."""
-    spec, split_id = run.data.tags["evenfold.spec"], run.data.tags["evenfold.split_id"]
-    place = home.splits / spec.replace("@", "/")
-    if place.exists() and not _is(place, split_id):
-        # Where this home has another split of that name and version, what is loaded lies apart.
-        place = home.path / "fetched" / split_id / spec.replace("@", "/")
-    if not _is(place, split_id):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            fetched = tracker.fetch(run.info.run_id, "split", Path(folder))
-            held: Mapping[str, Any] = read_header(fetched) if _is(fetched, split_id) else {}
-            if (held.get("name"), held.get("version")) != (place.parent.name, place.name):
-                raise SplitError(
-                    f"what MLflow keeps in run {run.info.run_id} is not the split {split_id[:16]} that it was recorded "
-                    "as; its artifacts were changed."
-                )
-            rename_unless_there(fetched, place)
+    split_id, (name, _, version) = run.data.tags["evenfold.split_id"], _spec_in(run).partition("@")
+    # Where this home has another split of that name and version, what is loaded lies apart.
+    for place in (home.splits / name / version, home.path / "fetched" / split_id / name / version):
+        if manifest := _proved(place, split_id):
+            return manifest
+        if not place.exists():
+            break
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        fetched = tracker.fetch(run.info.run_id, "split", Path(folder))
+        manifest = _proved(fetched, split_id)
+        if manifest is None or (manifest.name, manifest.version) != (name, version):
+            raise SplitError(
+                f"what MLflow keeps in run {run.info.run_id} is not the split {split_id[:16]} that it was recorded as; "
+                "its artifacts were changed."
+            )
+        rename_unless_there(fetched, place)
     return read_manifest(place)

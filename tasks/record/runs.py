@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from evenfold.manifests import Manifest
@@ -36,32 +35,28 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
     model was judged on, and the score that it promised: how well each way of validating foretold them.
     """
     rows: list[Listed] = []
-    alike: dict[tuple[Any, Any], list[tuple[Listed, dict[str, Any]]]] = {}
+    alike: dict[tuple[str, str], list[tuple[Listed, Mapping[str, object]]]] = {}
     tracker = Tracker(home)
     for run in tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
-        params = run.data.params
-        row: Listed = {"run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0]}
-        row["on"] = run.data.tags.get("evenfold.spec") or run.data.tags.get("spec", "")
-        if kind == "tuning":
-            chosen = {name.removeprefix("chosen."): params[name] for name in sorted(params) if "chosen." in name[:7]}
-            row["chosen"] = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            row["score"] = _score(*_headline(run))
-        elif kind == "later rows":
+        params, tags = run.data.params, run.data.tags
+        model, on = run.info.run_name.partition(" @ ")[0], tags.get("evenfold.spec") or tags.get("spec", "")
+        row: Listed = {"run": run.info.run_id, "model": model, "on": on}
+        if kind == "later rows":
             judged = None
             with suppress(Exception):  # it may be gone; MLflow has a kind of error of its own per store
                 judged = tracker.client.get_run(params.get("run", ""))
             metric, promise, half = _headline(judged)
-            row |= {"strategy": run.data.tags.get("strategy", ""), "data": run.info.run_name.rpartition(" on ")[2]}
+            row |= {"strategy": tags.get("strategy", ""), "data": run.info.run_name.rpartition(" on ")[2]}
             row |= {"promised": _score(metric, promise, half)}
             row["score"] = _score(metric, run.data.metrics.get(f"later/{metric}"), half)
         else:
-            own = _literal(params, "model.params", dict) or {}
-            alike.setdefault((row["model"], row["on"]), []).append((row, own))
-            row["params"] = ""  # until all are read
+            chosen = [f"{name[7:]}={params[name]}" for name in sorted(params) if name.startswith("chosen.")]
+            row |= {"chosen": ", ".join(chosen)} if kind == "tuning" else {"params": ""}  # until all are read
             row["score"] = _score(*_headline(run))
+            alike.setdefault((model, on), []).append((row, _literal(params, "model.params", dict) or {}))
         row["when"] = _when(run.info.start_time)
         rows.append(row)
-    for pairs in alike.values():
+    for pairs in alike.values() if kind == "evaluation" else ():
         for row, own in pairs:
             differing = (k for k in own if any(k not in each or each[k] != own[k] for _, each in pairs))
             row["params"] = ", ".join(f"{name}={own[name]}" for name in differing)
@@ -75,7 +70,7 @@ def _headline(run: Any) -> tuple[str | None, float | None, float | None]:
     values = run.data.metrics
     if metric := next((name.removeprefix("tried/") for name in values if name.startswith("tried/")), None):
         return metric, values.get("choice/value"), None
-    metric = next((name for name in metrics_in(run.data.params) or [] if f"value/{name}" in values), None)
+    metric = next((name for name in metrics_in(run.data.params) if f"value/{name}" in values), None)
     return metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}")
 
 
@@ -107,10 +102,10 @@ def recorded_models(home: Home) -> list[Listed]:
     ]  # fmt: skip
 
 
-def metrics_in(params: dict[str, str]) -> list[str] | None:
-    """Return the metrics that the parameters of a run name; None where they name none that can be read."""
-    metrics = _literal(params, "model.metrics", list)
-    return metrics if metrics is not None and all(isinstance(name, str) for name in metrics) else None
+def metrics_in(params: dict[str, str]) -> list[str]:
+    """Return the metrics that the parameters of a run name; none where what they name cannot be read."""
+    metrics = _literal(params, "model.metrics", list) or []
+    return metrics if all(isinstance(name, str) for name in metrics) else []
 
 
 def _literal(params: dict[str, str], name: str, kind: type) -> Any:
@@ -189,7 +184,7 @@ def _value(model: Any, name: str) -> float | None:
 SEEN = "recorded.json"  # which records were complete when the home's own store was last looked at
 
 
-def record_parts(work: Work, label: str, interval: str, level: float) -> dict[str, Any]:
+def record_parts(work: Work, label: str, interval: str, level: float) -> dict[str, object]:
     """Return what the run of an evaluation is about, whatever the user's code."""
     return {
         "kind": "evaluate", "model": work.problem.model.canonical(), "seed": work.manifest.spec.seed,
@@ -234,7 +229,7 @@ def complete_records(home: Home) -> Held:
 
 
 def see_complete(
-    split: SplitRef, contents: Iterable[str], run_id: str, files: Iterable[str], earlier: Held = MappingProxyType({})
+    split: SplitRef, contents: Iterable[str], run_id: str, files: Iterable[str], earlier: Held | None = None
 ) -> None:
     """Remember that a run which was just written or looked at is complete, as those ``earlier`` were just before."""
     home = Home.here()
@@ -242,7 +237,7 @@ def see_complete(
         return
     place = f"mlartifacts/{split.name}/{run_id}/artifacts"
     held = [run_id, *(f"{place}/{file}" for file in files)]
-    seen = [_state_of_store(home), dict(earlier) | dict.fromkeys(contents, held)]
+    seen = [_state_of_store(home), dict(earlier or {}) | dict.fromkeys(contents, held)]
     write_aside(home.path / SEEN, lambda aside: aside.write_text(json.dumps(seen), encoding="utf-8"))
 
 
