@@ -112,24 +112,15 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
         tracker.tell(outcome.run_id, {NOTE: f"**Waits for an answer.** {plain(question.pending)}"})
         tracker.client.update_run(outcome.run_id, status="SCHEDULED")
         happened("retrain.asked", split.name, question.pending, UUID(key[:32]), model=name, until=question.until)
-        if reply := _asked_in_prefect(question):
+        context = FlowRunContext.get()
+        flow_run = context.flow_run if context else None
+        if flow_run is not None and flow_run.deployment_id is not None and flow_run.parent_task_run_id is None:
+            form = Reply.with_initial_data(description=plain(question.words))
+            # This ends the process's part: the run goes on anywhere, and Prefect fails it when the time is over. By
+            # its key the same question is asked once.
+            reply = suspend_flow_run(wait_for_input=form, timeout=ceil(question.seconds), key=question.key)
             answer = _kept(tracker, question, reply.answer == "approve", reply.reason, reply.name)
     return question, answer
-
-
-def _asked_in_prefect(question: Question) -> Reply | None:
-    """Return what a person filled in; until then the flow run under way is suspended, which ends this process's part.
-
-    It goes on anywhere, and Prefect fails it when the time is over. Returns None where no run of a deployment is under
-    way, which alone can be suspended.
-    """
-    context = FlowRunContext.get()
-    flow_run = context.flow_run if context else None
-    if flow_run is None or flow_run.deployment_id is None or flow_run.parent_task_run_id is not None:
-        return None
-    form = Reply.with_initial_data(description=plain(question.words))
-    # By its key the same question is asked once.
-    return suspend_flow_run(wait_for_input=form, timeout=ceil(question.seconds), key=question.key)
 
 
 def resume(question: Question, answer: Answer) -> bool:

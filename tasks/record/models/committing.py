@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import StoredManifest, read_header
@@ -153,9 +152,6 @@ def _made_meanwhile(final: Path) -> SplitError:
     return SplitError(f"{final.parent.name} {final.name} was made by another run meanwhile; run it again.")
 
 
-RECORD = "evenfold.record"  # at the run of a split: what it records
-
-
 class Withdrawn(Outcome):
     """Generations of a split that were taken back; the one that rows join now; and the champions that stepped down."""
 
@@ -176,8 +172,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     and why stands at the versions (``evenfold.withdrawn``) and at the model. The generations lie aside
     (``.withdrawn-1.3``); a second try goes on. Raises SplitError without such a generation, or a reason.
     """
-    if not reason.strip():
-        raise SplitError("a withdrawal needs a reason, which is kept in the registry; pass reason (--reason).")
+    about = about_taking_back("withdrawal", reason)
     home, (name, _, version) = Home.here(), reference.partition("@")
     settle_commits(home, name)
     results_of(home).fetch_splits(name)
@@ -187,14 +182,13 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(versions)) or 'no version'}.")
     line = {each: int(each.partition(".")[2]) for each in versions if each.partition(".")[0] == major}
     gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
-    about = about_taking_back(reason)
     splits = [SplitRef.of(StoredManifest(versions[each]), versions[each], "") for each in gone]
     models = _models_withdrawn(home, splits, about)
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
-        for each in gone:  # the newest first: what is left is a line
-            snapshot_of(StoredManifest(versions[each]).split_id).unlink(missing_ok=True)
-            results_of(home).take_back(versions[each])
-            folder = versions[each]
+        for split in splits:  # the newest first: what is left is a line
+            folder = versions[split.version]
+            snapshot_of(split.split_id).unlink(missing_ok=True)
+            results_of(home).take_back(folder)
             place = folder.with_name(f".withdrawn-{folder.name}")
             shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
             folder.rename(place)
@@ -207,18 +201,12 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
     if not home.is_recorded:
         return []
     tracker = Tracker(home)
-    models: dict[str, list[str]] = {}
-    client: Any = tracker.client
+    models: dict[str, set[str]] = {}
     for split in splits:
-        spec, split_id = f"{split.name}@{split.version}", split.split_id
-        for each in client.search_model_versions(f"tags.`evenfold.spec` = '{spec}'"):
-            if each.tags.get("evenfold.split_id") == split_id:
-                models.setdefault(each.name, []).append(str(each.version))
+        for each in tracker.client.search_model_versions(f"tags.`evenfold.spec` = '{split.name}@{split.version}'"):
+            if each.tags.get("evenfold.split_id") == split.split_id:
+                models.setdefault(each.name, set()).add(str(each.version))
         for run in tracker.runs(f"tags.`{RUN_KEY}` = '{split_key(split)}'"):  # in whatever experiment
-            client.set_tag(run.info.run_id, RECORD, "withdrawn split")
-    done = []
-    for name, versions in models.items():
-        model = RegisteredModel(tracker, name)
-        with model.alone():
-            done.append(model.step_down(set(versions), about))
-    return [each for each in done if each is not None]
+            tracker.tell(run.info.run_id, {"evenfold.record": "withdrawn split"})
+    stepped_down = (RegisteredModel(tracker, name).step_down(versions, about) for name, versions in models.items())
+    return [each for each in stepped_down if each is not None]

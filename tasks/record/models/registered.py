@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenfold.estimates import EvaluationError, ModelSpec
 from evenfold.estimates.promotion import Decision
@@ -57,6 +57,8 @@ class RegisteredModel:
     """A model of MLflow's registry by its name; what it has is asked for each time, for others write there too."""
 
     def __init__(self, tracker: Tracker, name: str) -> None:
+        if "'" in name:  # which would end the text in a filter of MLflow's
+            raise SplitError(f"there is no model {shown(repr(name))} in the registry; no name there holds a quote.")
         self.tracker, self.client, self.name = tracker, tracker.client, name
 
     @classmethod
@@ -75,27 +77,25 @@ class RegisteredModel:
     @property
     def versions(self) -> dict[str, ModelVersion]:
         """Each version by its number, the oldest first."""
-        versions = self.client.search_model_versions(f"name = '{self.quoted}'")
+        versions = self.client.search_model_versions(f"name = '{self.name}'")
         return {str(each.version): each for each in sorted(versions, key=lambda each: int(each.version))}
 
     @property
     def aliases(self) -> dict[str, str]:
-        """The version of each alias; nothing where there is no such model."""
-        model = _existing(self.client.get_registered_model, self.name)
-        return {} if model is None else {alias: str(version) for alias, version in model.aliases.items()}
+        """The version of each alias; nothing where there is no such model, or none can be called so."""
+        from mlflow.exceptions import MlflowException
 
-    @property
-    def quoted(self) -> str:
-        """The name as a filter of MLflow quotes it."""
-        if "'" in self.name:
-            raise SplitError(
-                f"there is no model {shown(repr(self.name))} in the registry; no name there holds a quote."
-            )
-        return self.name
+        try:
+            model = self.client.get_registered_model(self.name)
+        except MlflowException as error:
+            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                raise
+            return {}
+        return {alias: str(version) for alias, version in model.aliases.items()}
 
     def retrainings(self, condition: str = "") -> Iterator[Run]:
         """Yield the runs of its retrainings that meet a further condition, the newest first."""
-        return self.tracker.runs(f"tags.`mlflow.runName` = 'retrain/{self.quoted}'{condition}")
+        return self.tracker.runs(f"tags.`mlflow.runName` = 'retrain/{self.name}'{condition}")
 
     def alone(self) -> AbstractContextManager[None]:
         """Hold the lock under which its versions are made, promoted and taken back."""
@@ -119,47 +119,45 @@ class RegisteredModel:
 
     def make_champion(self, version: str) -> None:
         """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
-        aliases = self.aliases
-        before = aliases.get(CHAMPION)
+        before = self.aliases.get(CHAMPION)
         if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
             self.client.set_model_version_tag(self.name, version, REPLACES, before)
-        replaced = self.client.get_model_version(self.name, version).tags.get(REPLACES)
-        there = replaced != version and replaced in self.versions
-        self.put_aliases(version, replaced if there else None, aliases)
+        self.put_aliases(version, self.client.get_model_version(self.name, version).tags.get(REPLACES))
 
-    def put_aliases(self, version: str, previous: str | None, aliases: Mapping[str, str]) -> None:
-        """Let the champion be ``version`` and the previous one ``previous``; what was either of them before is not."""
-        for alias, now in aliases.items():
-            if alias in (CHALLENGER, PREVIOUS) and now in (version, previous) and (alias, now) != (PREVIOUS, previous):
-                self.client.delete_registered_model_alias(self.name, alias)
+    def put_aliases(self, version: str, previous: str | None) -> None:
+        """Let the champion be ``version`` and the previous one ``previous``, where that is another and still there."""
+        aliases, previous = self.aliases, previous if previous != version and previous in self.versions else None
+        stale = {CHALLENGER} if aliases.get(CHALLENGER) in (version, previous) else set()
+        stale |= {PREVIOUS} if previous is None or aliases.get(PREVIOUS) == version else set()
+        for alias in stale & aliases.keys():
+            self.client.delete_registered_model_alias(self.name, alias)
         self.client.set_registered_model_alias(self.name, CHAMPION, version)
         if previous is not None:
             self.client.set_registered_model_alias(self.name, PREVIOUS, previous)
-        elif aliases.get(PREVIOUS, version) != version:
-            self.client.delete_registered_model_alias(self.name, PREVIOUS)
 
     def step_down(self, versions: set[str], about: Mapping[str, str]) -> RolledBack | None:
         """Let none of these versions have an alias, nor serve again: the last champion that is none of them does.
 
         ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
         """
-        aliases, there = self.aliases, {number: each.tags for number, each in self.versions.items()}
-        chosen = aliases.get(CHAMPION)
-        while chosen in versions:
-            chosen = there.get(chosen, {}).get(REPLACES)
-        before = there.get(str(chosen), {}).get(REPLACES)
-        done = RolledBack(name=self.name, champion=chosen if chosen in there else None, withdrawn=None, **about)
-        for version in sorted(versions & set(there), key=int):
-            withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()
-            self.client.set_model_version_tag(self.name, version, WITHDRAWN, withdrawn)
-        if aliases.get(CHAMPION) in versions:
-            done = done.model_copy(update={"withdrawn": aliases[CHAMPION]})
-            self.remember(done)
-            if done.champion is not None:
-                self.put_aliases(done.champion, before if before in set(there) - versions else None, aliases)
-        for alias, version in self.aliases.items():
-            if version in versions:
-                self.client.delete_registered_model_alias(self.name, alias)
+        with self.alone():
+            aliases, there = self.aliases, {number: each.tags for number, each in self.versions.items()}
+            chosen = aliases.get(CHAMPION)
+            while chosen in versions:
+                chosen = there.get(chosen, {}).get(REPLACES)
+            before = there.get(str(chosen), {}).get(REPLACES)
+            done = RolledBack(name=self.name, champion=chosen if chosen in there else None, withdrawn=None, **about)
+            for version in sorted(versions & set(there), key=int):
+                withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()
+                self.client.set_model_version_tag(self.name, version, WITHDRAWN, withdrawn)
+            if aliases.get(CHAMPION) in versions:
+                done = done.model_copy(update={"withdrawn": aliases[CHAMPION]})
+                self.remember(done)
+                if done.champion is not None:
+                    self.put_aliases(done.champion, None if before in versions else before)
+            for alias, version in self.aliases.items():
+                if version in versions:
+                    self.client.delete_registered_model_alias(self.name, alias)
         return done if done.withdrawn else None
 
     def remember(self, done: RolledBack) -> None:
@@ -168,21 +166,6 @@ class RegisteredModel:
         if done.withdrawn is not None:
             self.client.set_model_version_tag(self.name, done.withdrawn, WITHDRAWN, text)
         self.client.set_registered_model_tag(self.name, f"{ROLLBACK}{done.at[:23]}", text)  # a tag's name holds no +
-
-
-def _existing(get: Callable[..., Any], *names: str) -> Any:
-    """Return what MLflow's registry has by these names, None where it has nothing: by name it answers in half the time.
-
-    A name that no model can have, and an alias that a model has not, are invalid parameters to it.
-    """
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return get(*names)
-    except MlflowException as error:
-        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            raise
-        return None
 
 
 @step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
@@ -200,7 +183,9 @@ def champion_of(name: str) -> Champion | None:
     if not Home.here().is_recorded:
         return None
     model = RegisteredModel(Tracker(Home.here()), name)
-    version = _existing(model.client.get_model_version_by_alias, name, CHAMPION)
+    number = model.aliases.get(CHAMPION)
+    versions = model.versions if number else {}
+    version = versions.get(number or "")
     if version is None:
         return None
     require_signed_version(version)
@@ -211,7 +196,7 @@ def champion_of(name: str) -> Champion | None:
             ModelSpec.of_others(recipe.model_dump(), ModelSpec())
         except UntrustedNameError as error:
             raise UntrustedNameError(f"the recipe of {which}: {error}") from None
-    promoted = {int(number): each.tags for number, each in model.versions.items() if REPLACES in each.tags}
+    promoted = {int(each.version): each.tags for each in versions.values() if REPLACES in each.tags}
     newest, note = max(promoted, default=0), ""
     if newest > int(version.version) and WITHDRAWN not in promoted[newest]:
         note = (
@@ -221,8 +206,10 @@ def champion_of(name: str) -> Champion | None:
     return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id, note=note)
 
 
-def about_taking_back(reason: str) -> dict[str, str]:
-    """Return why something is taken back, by whom and when."""
+def about_taking_back(what: str, reason: str) -> dict[str, str]:
+    """Return why something is taken back, by whom and when; SplitError without a reason, which says ``what`` it is."""
+    if not reason.strip():
+        raise SplitError(f"a {what} needs a reason, which is kept in the registry; pass reason (--reason).")
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {"reason": reason.strip()[:1_000], "by": Settings.here().person, "at": at}
 
@@ -234,8 +221,6 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and at the model
     (``evenfold.rollback.`` and the time). A second rollback goes back one more. Raises SplitError without any of these.
     """
-    if not reason.strip():
-        raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
     model, _ = RegisteredModel.existing(name, to)
     with model.alone():
         aliases, versions = model.aliases, model.versions
@@ -252,9 +237,9 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
             advice = f"name {which} (--to)" if others else "it has one version"
             raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
         before = versions[chosen].tags.get(REPLACES) if to is None else champion
-        done = RolledBack(name=name, champion=chosen, withdrawn=champion, **about_taking_back(reason))
+        done = RolledBack(name=name, champion=chosen, withdrawn=champion, **about_taking_back("rollback", reason))
         model.remember(done)
-        model.put_aliases(chosen, before if before in versions and before != chosen else None, aliases)
+        model.put_aliases(chosen, before)
     return done
 
 

@@ -28,7 +28,7 @@ from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import Entry, code_tags, run_key, split_tags, unless_usual, with_code
 from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.splits import origin_tags, split_run_of
-from evenfold.tasks.record.tracker import RUN_KEY, tracker_of
+from evenfold.tasks.record.tracker import NOTE, RUN_KEY, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import sign
@@ -36,9 +36,9 @@ from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
 from . import signatures
-from .registered import CHALLENGER, RegisteredModel, decision_of
+from .registered import CHALLENGER, RegisteredModel, RolledBack, decision_of
 from .signatures import ANSWERED, DECISION, OPENED, SIGNATURE, WITHDRAWN
-from .stored_models import keep_model, typical_row
+from .stored_models import keep_model
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -60,18 +60,10 @@ class Replayed(Outcome):
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
 def open_retraining(
-    split: SplitRef,
-    model: ModelSpec,
-    name: str,
-    metric: str,
-    label: str = "",
-    *,
-    interval: Intervals = "auto",
-    level: Level = 0.95,
-    log_models: LogModels = "none",
-    allow_partial: AllowPartial = False,
-    build: str | None = None,
-) -> Opened:
+    split: SplitRef, model: ModelSpec, name: str, metric: str, label: str = "", *,
+    interval: Intervals = "auto", level: Level = 0.95, log_models: LogModels = "none",
+    allow_partial: AllowPartial = False, build: str | None = None,
+) -> Opened:  # fmt: skip
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED.
 
     Each metric, interval, level, way of keeping models and build of features has a run of its own. Gates have none:
@@ -79,9 +71,11 @@ def open_retraining(
     """
     tracker, work = tracker_of(split), work_of(split, model)
     recipe, code = work.problem.model.canonical(), work.problem.model.code
-    another = {"metric": metric, "log_models": log_models, "allow_partial": allow_partial}
-    usual = {"metric": work.problem.model.metrics[0], "log_models": "none", "allow_partial": False}
-    about: dict[str, object] = {field: value for field, value in another.items() if value != usual[field]}
+    another = {
+        "metric": (metric, work.problem.model.metrics[0]), "log_models": (log_models, "none"),
+        "allow_partial": (allow_partial, False),
+    }  # fmt: skip
+    about: dict[str, object] = {field: value for field, (value, usual) in another.items() if value != usual}
     about |= {"model": recipe, "seed": work.manifest.spec.seed, "label": label}
     about |= unless_usual(interval, level) | parts_of_build(build)
     same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
@@ -97,7 +91,7 @@ def open_retraining(
     tags |= {OPENED: opened, "evenfold.split_run_id": split_run_of(split)}
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     run = tracker.client.get_run(run_id)
-    before = None if run_id in tracker.made else _decided(run)
+    before = _decided(run)
     # Somebody else's is made again.
     return Opened(run_id=run_id, decision=before if signatures.is_signed_decision(run) else None, opened=opened)
 
@@ -106,14 +100,14 @@ def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:
     """Raise SplitError where what a retraining came to was withdrawn with its generation of the split."""
     if not split.staged or outcome.registered is None or is_refreshing():
         return
-    version = client.get_model_version(outcome.registered.name, outcome.registered.version)
+    version, who = client.get_model_version(outcome.registered.name, outcome.registered.version), ""
     if WITHDRAWN in version.tags:
-        record: dict[str, Any] = {}
-        with suppress(ValueError, TypeError, RecursionError):  # somebody wrote there
-            record = dict(json.loads(version.tags[WITHDRAWN]))
+        with suppress(ValueError, RecursionError):  # somebody wrote there
+            done = RolledBack.model_validate_json(version.tags[WITHDRAWN])
+            who = f" by {done.by} ({done.reason})"
         raise SplitError(
-            f"this table was let in as {split.name} {split.version} and withdrawn by {record.get('by')} "
-            f"({record.get('reason')}); retrain with a corrected one, or let it in again by refresh=True (--refresh)."
+            f"this table was let in as {split.name} {split.version} and withdrawn{who}; retrain with a corrected one, "
+            "or let it in again by refresh=True (--refresh)."
         )
 
 
@@ -129,9 +123,8 @@ def _decided(run: Run) -> Decision | None:
 @step(run_name=lambda split, **_: f"record the decision on {split.name}")
 def record_decision(split: SplitRef, run_id: str, decision: Decision) -> Decision:
     """Keep a decision before it is acted on: a retraining that was killed goes on with it."""
-    client, text = tracker_of(split).client, json.dumps(asdict(decision))
-    client.set_tag(run_id, SIGNATURE, sign("decision", {"run": run_id, "decision": text}))
-    client.set_tag(run_id, DECISION, text)
+    text = json.dumps(asdict(decision))
+    tracker_of(split).tell(run_id, {DECISION: text, SIGNATURE: sign("decision", {"run": run_id, "decision": text})})
     return decision
 
 
@@ -150,10 +143,10 @@ def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierL
     def place(run: Run) -> tuple[int, str]:
         return run.info.start_time, run.info.run_id
 
-    runs = sorted(model.retrainings(), key=place)
-    runs = runs if before is None else [run for run in runs if place(run) < place(before)]
     looks = []
-    for run in runs:
+    for run in sorted(model.retrainings(), key=place):
+        if before is not None and place(run) >= place(before):
+            break
         if decision := signatures.decision_in(run.data.tags, f"run {run.info.run_id}"):
             day, ours = start_of(run), signatures.is_signed_decision(run)
             looks.append(EarlierLook.of(decision, day) if ours else EarlierLook(day, decision.spent))
@@ -167,17 +160,9 @@ def start_of(run: Run) -> date:
 
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")
 def register_model(
-    split: SplitRef,
-    model: Model,
-    final: FinalModel,
-    *,
-    run_id: str,
-    name: str = "",
-    promote: bool = False,
-    evaluation_run_id: str = "",
-    estimates: Sequence[Estimate] = (),
-    decision: Decision | None = None,
-) -> Registered:
+    split: SplitRef, model: Model, final: FinalModel, *, run_id: str, name: str = "", promote: bool = False,
+    evaluation_run_id: str = "", estimates: Sequence[Estimate] = (), decision: Decision | None = None,
+) -> Registered:  # fmt: skip
     """Log a model of ``fit_final``, make it a version, and the champion where it is promoted, else the challenger.
 
     Who was champion becomes ``previous``. The version remembers the evaluation of the recipe and its estimates. One run
@@ -207,8 +192,8 @@ def register_model(
             registered.make_champion(number)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
-    about = {"name": name, "version": number, "uri": f"models:/{name}/{number}"}
-    return Registered(**about, champion=promote, run_id=version.run_id)
+    uri = f"models:/{name}/{number}"
+    return Registered(name=name, version=number, uri=uri, champion=promote, run_id=version.run_id)
 
 
 def _new_version(
@@ -216,15 +201,15 @@ def _new_version(
 ) -> str:
     """Log the model of a run, and return the number of its version; two hosts share no lock: of twins the first."""
     client, run_id, estimator = registered.client, run.info.run_id, str(problem.model.estimator)
-    uri = keep_model(registered.tracker, run_id, final, estimator, typical_row(problem.X))
+    uri = keep_model(registered.tracker, run_id, final, estimator, problem.X)
     decided = _decided(run)
-    what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
-    description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
-    description += f" {plain(decided.answer)}" if decided is not None and decided.answer else ""
+    words = [f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."]
+    if decided is not None:
+        words += [f"{decided.why.capitalize()}." if decided.why else "", plain(decided.answer)]
     # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
     # the process, which is the user's.
     model = client.get_logged_model(uri.rpartition("/")[2])
-    source = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": description}
+    source = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": " ".join(filter(None, words))}
     own = str(client.create_model_version(registered.name, str(model.artifact_location), **source).version)
     number = registered.version_of(run_id) or own
     if own != number:
@@ -242,7 +227,7 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": outcome.judged.score}
     tracker.measured(run_id, {name: float(value) for name, value in metrics.items() if value is not None})
     tracker.keep(run_id, {"retrain.md": outcome.report, "report.html": page.html()})
-    tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
+    tracker.tell(run_id, {NOTE: outcome.report[:5000]})
     tracker.keep_signed(run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.finish(run_id)
     return outcome

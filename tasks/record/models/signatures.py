@@ -133,25 +133,19 @@ def _scores(text: str) -> list[RecordedScore]:
 
 
 def _read(read: Callable[[str], T], tag: str, tags: Mapping[str, str], where: str, what: str, remedy: str) -> T | None:
-    """Return what a tag says, None where there is none; SplitError for what it cannot say."""
+    """Return what a tag says, None where there is none; SplitError in one line for what it cannot say."""
     try:
         return read(tags[tag]) if tag in tags else None
-    except (ValueError, RecursionError, ModelError) as error:
-        reason = f"the tag {tag} of {where} in MLflow is not a {what} ({_reason(error)})"
-        raise SplitError(f"{reason}; put back what was there, {remedy}.") from None
-
-
-def _reason(error: Exception) -> str:
-    """Return what is wrong in a few words of one line; what stood there is quoted as Python would write it."""
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    if isinstance(error, ValidationError):
+    except RecursionError:
+        why = "nested too deeply"
+    except ValidationError as error:  # which quotes what stood there as Python would write it
         first: Any = error.errors()[0]
         place = ".".join(map(str, first["loc"]))[:60]
-        problem = f"{place!r}: {first['msg']}" if place else str(first["msg"])
-    else:
-        problem = str(error)
-    return one_line(problem, 200).rstrip(".;")
+        why = f"{place!r}: {first['msg']}" if place else str(first["msg"])
+    except (ValueError, ModelError) as error:
+        why = str(error)
+    reason = f"the tag {tag} of {where} in MLflow is not a {what} ({one_line(why, 200).rstrip('.;')})"
+    raise SplitError(f"{reason}; put back what was there, {remedy}.")
 
 
 def one_line(text: str, most: int) -> str:
@@ -211,7 +205,7 @@ class Untrusted:
     version: ModelVersion
     sha256: str
     recipe: dict[str, object] | None
-    evaluated: dict[str, Any] | None
+    evaluated: Mapping[str, object] | None
 
 
 def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
@@ -250,7 +244,7 @@ def trust(tracker: Tracker, looked_at: Untrusted) -> None:
     sign_version(tracker.client, version, version.tags | digest)
 
 
-def _evaluated(tracker: Tracker, run_id: str) -> dict[str, Any] | None:
+def _evaluated(tracker: Tracker, run_id: str) -> Mapping[str, object] | None:
     """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
     try:
         recipe, signed = tracker.read_signed(run_id, RECIPE)
@@ -261,10 +255,10 @@ def _evaluated(tracker: Tracker, run_id: str) -> dict[str, Any] | None:
     with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of draws, which keep no predictions
         name = "predictions.parquet"
         recipe |= {} if signed else {"sha256": {name: sha256(tracker.fetch(run_id, name, Path(folder)))}}
-    return dict(recipe)
+    return recipe
 
 
-def _alike(evaluated: Any, registered: ModelSpec | None) -> bool:
+def _alike(evaluated: object, registered: ModelSpec | None) -> bool:
     if registered is None or not isinstance(evaluated, dict):
         return False
     a, b = (ModelSpec.of(each).model_copy(update={"metrics": ()}).canonical() for each in (evaluated, registered))

@@ -41,35 +41,32 @@ def load_final(final: FinalModel) -> tuple[Any, list[str]]:
     return load_signed(final.file.path, final.file.sha256, what)
 
 
-def typical_row(X: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of the columns and types of ``X``: medians and most frequent values, no row of the data."""
+def _shown_by(model: Any, X: pd.DataFrame) -> dict[str, object]:
+    """Return what a model reads and answers, by names and types, as MLflow's registry shows and checks it.
+
+    By an example of medians and most frequent values, which is no row of the data.
+    """
+    from mlflow.models import infer_signature
+
     columns = {}
     for name in X.columns:
         column = X[name].dropna()
-        number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-        value = column.sort_values().iloc[column.size // 2] if number and column.size else column.mode().iloc[:1]
-        columns[name] = pd.Series([value] if number and column.size else value, dtype=X[name].dtype).reset_index(
-            drop=True
-        )
-    return pd.DataFrame(columns)
-
-
-def signature_of(model: Any, example: pd.DataFrame) -> Any:
-    """Return what a model reads and answers, by names and types, as MLflow's registry shows and checks it."""
-    from mlflow.models import infer_signature
-
+        if column.size and pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+            value = column.sort_values().iloc[[column.size // 2]]
+        else:
+            value = column.mode().iloc[:1]
+        columns[name] = pd.Series(value.tolist(), dtype=X[name].dtype)
+    example = pd.DataFrame(columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whole numbers may be missing one day, which MLflow says at length
-        return infer_signature(example, model.predict(example))
+        return {"signature": infer_signature(example, model.predict(example)), "input_example": example}
 
 
-def keep_model(
-    tracker: Tracker, run_id: str, final: FinalModel, estimator: str, example: pd.DataFrame | None = None
-) -> str:
+def keep_model(tracker: Tracker, run_id: str, final: FinalModel, estimator: str, X: pd.DataFrame | None = None) -> str:
     """Log a model of ``fit_final`` to a run and return its URI; naming what it requires saves MLflow a subprocess.
 
-    With an ``example`` of what it reads, the model has a signature and shows it. The metrics that the run holds are the
-    model's too. The very file that it was loaded from is kept, for its digest was signed. MLflow's own ``log_model``
+    With rows ``X`` such as it reads, the model has a signature and shows an example. The metrics that the run holds are
+    the model's too. The very file that it was loaded from is kept, for its digest was signed. MLflow's ``log_model``
     would log to the store of the process, which is the user's. Raises UntrustedNameError for a model that is not ours.
     """
     import mlflow.sklearn
@@ -78,8 +75,7 @@ def keep_model(
 
     model, types = load_final(final)
     how: dict[str, object] = {"pip_requirements": requirements(estimator), "skops_trusted_types": types}
-    if example is not None:
-        how |= {"signature": signature_of(model, example), "input_example": example}
+    how |= {} if X is None else _shown_by(model, X)
     client = tracker.client
     maker = hashlib.sha256(f"{gethostname()}:{tracker.home.path}".encode()).hexdigest()[:16]
     if whole := _left_by_a_kill(tracker, run_id, final, maker):
