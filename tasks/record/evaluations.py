@@ -22,7 +22,6 @@ from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
 from evenfold.tasks.record.runs import Held, complete_records, preimage_of_record, record_parts, see_complete
-from evenfold.tasks.record.splits import data_input, links_of, origin_tags, split_input
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
@@ -33,7 +32,7 @@ from evenfold.tasks.work import Work, work_of
 from . import entries
 from .entries import MOST_FOLDS, PARTIAL, RECIPE, Entry, code_tags, named_apart, run_key, short_tags, split_tags
 from .models.stored_models import keep_model_of
-from .splits import page_on_server, split_run_of
+from .splits import data_input, links_of, origin_tags, page_on_server, split_input, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
 
 if TYPE_CHECKING:

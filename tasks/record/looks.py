@@ -163,7 +163,7 @@ def record_tuning(
     Up to 100 configurations have a child run each; all are in tuning.json. Other values of a column that the model
     reads, or another seed, make another run.
     """
-    tracker, chosen = tracker_of(split), tried[choice.chosen]
+    tracker, chosen, title = tracker_of(split), tried[choice.chosen], model.title
     anew = _of(metric, nested.estimates) if nested else None
     how = entries.unless_usual(interval, level) | ({"nested": True} if nested else {})
     how |= {"one_standard_error": one_standard_error}
@@ -171,12 +171,17 @@ def record_tuning(
     with tracker.run(whole) as run_id:
         inputs = [data_input(split, split.stored().fingerprint, "training"), split_input(split, run_id)]
         tracker.client.log_inputs(run_id, datasets=inputs)
-        _record_trials(tracker, run_id, whole.key, split, model, tried if len(tried) <= MOST_FOLDS else ())
+        for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
+            own = run_key(kind="configuration", parent=whole.key, number=number)
+            light = LightModel(f"{title} configuration {number}", trial.params)
+            metrics = entries.estimate_metrics(trial.estimates)
+            with tracker.run(Entry(own, light.name, short_tags(split), trial.params, metrics, light), parent=run_id):
+                pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         tracker.keep_recipe(run_id, split, fullest, _promised(chosen.estimates, choice, metric))
         params, scores = [trial.params for trial in tried], [_of(metric, trial.estimates) for trial in tried]
         means, spreads = [score.value for score in scores], [score.sd for score in scores]
-        origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
+        origin, what = Origin(Path(split.data).name, run_id), f"{title} on {split.name} {split.version}"
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
         tuning = {"tried": [trial.model_dump() for trial in tried], "choice": asdict(choice)}
         tuning |= {} if nested is None else {"nested": nested.model_dump(mode="json")}
@@ -204,19 +209,6 @@ def _tuning_entry(
         params={f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()},
         metrics=metrics | scores,
     )  # fmt: skip
-
-
-def _record_trials(
-    tracker: Tracker, tuning: str, key: str, split: SplitRef, model: ModelSpec, tried: Sequence[Tried]
-) -> None:
-    """Give each configuration a run below the tuning's, which ``key`` names."""
-    for number, trial in enumerate(tried):
-        name = f"{model.title} configuration {number}"
-        own, light = run_key(kind="configuration", parent=key, number=number), LightModel(name, trial.params)
-        metrics = entries.estimate_metrics(trial.estimates)
-        child = Entry(own, name, short_tags(split), trial.params, metrics, light_model=light)
-        with tracker.run(child, parent=tuning):
-            pass
 
 
 def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:

@@ -123,13 +123,11 @@ def _place_of(folder: Path) -> str:
 
 def _intent(place: Path) -> Intent:
     """Return what a commit meant to do; SplitError where no key of ours signed it for this place: it is not done."""
-    try:
+    with suppress(OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         intent = json.loads((place / INTENT).read_text(encoding="utf-8"))
         signature = intent.pop("signature")
         if not place.is_symlink() and intent["place"] == _place_of(place) and is_signed("commit", intent, [signature]):
             return Intent(**intent)
-    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
-        pass
     raise SplitError(
         f"{place / INTENT} was not signed by this home, and what it names is not done; set EVENFOLD_SIGNING_KEY to the "
         f"key of whoever began this commit, or remove {place if place.name.startswith('.') else 'that file'}."

@@ -226,10 +226,17 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
     else:
         try:
             work = work_of(split, champion.model)
-            new, answers = _predicted(work, int(generation))
+            problem, rows = work.problem, training_rows(work)
+            born = np.zeros(rows.size, np.int64) if work.manifest.born is None else work.manifest.born[rows]
+            # What joined between was judged when it did: good months of it would hide that the last one is broken.
+            new = work.place[rows[born > max(int(generation), born.max() - 1)]]
             if not new.size:
                 return Judgement(), None, 0
-            now, problem = _month(work, work.problem.y[new], answers, _units(work, new)), work.problem
+            seed, name = work.manifest.spec.seed, "the champion's recipe"
+            with limited(problem.X.size):
+                old = work.place[rows[born <= int(generation)]]
+                answers = Responses(fitted(problem, old, seed=seed, name=name, inner=work.inner), problem.X.iloc[new])
+            now = _month(work, problem.y[new], answers, _units(work, new))
         except Exception as error:  # whatever keeps it from being fitted or from predicting these rows is told
             why = f"it cannot predict them ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
         else:
@@ -238,22 +245,6 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
                 scored = score(str(metric), problem.answered(answers, new))
             return judge(now, _earlier(work, champion, now.rows), problem.target), scored, new.size
     return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",)), None, 0
-
-
-def _predicted(work: Work, generation: int) -> tuple[Rows, Any]:
-    """Return the rows that joined last, and what a model says of them that learnt from those up to a generation.
-
-    What joined between was judged when it did: good months of it would hide that the last one is broken.
-    """
-    rows = training_rows(work)
-    born = np.zeros(rows.size, np.int64) if work.manifest.born is None else work.manifest.born[rows]
-    old, new = work.place[rows[born <= generation]], work.place[rows[born > max(generation, born.max() - 1)]]
-    seed, name = work.manifest.spec.seed, "the champion's recipe"
-    if not new.size:
-        return new, None
-    with limited(work.problem.X.size):
-        model = fitted(work.problem, old, seed=seed, name=name, inner=work.inner)
-        return new, Responses(model, work.problem.X.iloc[new])
 
 
 def _units(work: Work, rows: Rows) -> Rows:
