@@ -6,7 +6,7 @@ import inspect
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -270,6 +270,7 @@ def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool 
             yield np.flatnonzero(train), np.flatnonzero(column == label)
 
 
+@cache
 def all_strategies() -> dict[str, type[Splitter]]:
     """Return every exported strategy by its name."""
     room = sys.modules["evenfold.splitters"]
@@ -320,6 +321,7 @@ def strategy_made(strategy: type[Splitter], params: Mapping[str, Any], **seed: i
         raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
 
 
+@cache
 def defaults_of(strategy: type[Splitter]) -> dict[str, Any]:
     """Return the parameters of a strategy that need not be given."""
     parameters = inspect.signature(strategy).parameters.values()
@@ -386,12 +388,12 @@ def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
 
 def modules_of_strategy(name: str | None, params: Mapping[str, Any]) -> dict[str, str]:
     """Return the digest of each module that ``strategy_code`` is a digest of."""
-    return code_of(*_paths(str(name), params))
-
-
-def _paths(name: str, params: Mapping[str, Any]) -> Iterator[str]:
-    yield from [name] if ":" in name else []
-    yield from [params["splitter"]] if isinstance(params.get("splitter"), str) else []
-    for part in params.values():
-        if isinstance(part, Mapping) and isinstance(inside := part.get("params", {}), Mapping):
-            yield from _paths(str(part.get("strategy")), inside)
+    paths, strategies = list[str](), [(str(name), params)]
+    for strategy, of in strategies:  # which those in their parameters join
+        if not isinstance(of, Mapping):
+            continue
+        paths += [strategy] if ":" in strategy else []
+        paths += [of["splitter"]] if isinstance(of.get("splitter"), str) else []
+        parts = [part for part in of.values() if isinstance(part, Mapping)]
+        strategies += [(str(part.get("strategy")), part.get("params", {})) for part in parts]
+    return code_of(*paths) if paths else {}

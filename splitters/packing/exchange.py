@@ -93,7 +93,7 @@ class TwoBins:
         if numbers.size == 0:
             return math.inf, self.entries[:0]
         i = int(np.argmin(costs) if stream is None else stream.below(numbers.size, 1)[0])
-        return float(costs[i]), self.entries[_bits(int(numbers[i]), self.entries.size)]
+        return float(costs[i]), self.entries[np.flatnonzero((numbers[i] >> np.arange(self.entries.size)) & 1)]
 
     def best_of_joined(self, limit: float, stream: Stream, width: float) -> tuple[float, IntArray, float]:
         """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
@@ -127,8 +127,9 @@ class TwoBins:
         if numbers.size == 0:
             return math.inf, chosen[:0], width
         best = int(np.argmin(costs))
-        i, j = int(first[numbers[best]]), int(second[numbers[best]])
-        moved = np.concatenate([_bits(i, half), half + _bits(j, chosen.size - half)])
+        # The bits of both numbers, one after the other, say which of the chosen entries move.
+        number = first[numbers[best]] | second[numbers[best]] << half
+        moved = np.flatnonzero((number >> np.arange(chosen.size)) & 1)
         return float(costs[best]), self.entries[chosen[moved]], width
 
     def within(self, limit: float, change: FloatArray, moving: IntArray) -> tuple[IntArray, FloatArray]:
@@ -181,32 +182,24 @@ class TwoBins:
         return scale, ideal * scale
 
 
-def _bits(number: int, size: int) -> IntArray:
-    return np.flatnonzero((number >> np.arange(size)) & 1)
-
-
 PATIENCE = 6  # rounds in a row without a gain after which a search ends
 GAIN = 1e-9  # a relative gain below this is rounding
 
 
 class Packing:
-    """The bin of each entry, and the bins' loads and costs. Only ``movable`` entries ever change their bin."""
+    """The bin of each entry, the bins' loads and costs, and their sum. Only ``movable`` entries ever move."""
 
     def __init__(self, aim: Aim, bins: IntArray, stream: Stream, movable: IntArray | None = None) -> None:
         self.aim = aim
         self.bins = bins
         self.loads = aim.loads(bins)
         self.costs = aim.costs(self.loads)
+        self.cost = math.fsum(self.costs.tolist())
         self._movable = np.arange(bins.size) if movable is None else movable
         self._stream = stream
         self._width = 0.0
         # Pairs of bins that no exchange betters, as long as neither of them changes.
         self._settled: set[tuple[int, int]] = set()
-
-    @property
-    def cost(self) -> float:
-        """The cost of the whole packing."""
-        return math.fsum(self.costs.tolist())
 
     def improve(self, rounds: int, patience: int = PATIENCE, enough: float = 0.0) -> None:
         """Exchange between pairs of bins until ``patience`` rounds bring nothing, or the cost is ``enough``.
@@ -275,3 +268,4 @@ class Packing:
         self.loads[:, a] -= change
         self.loads[:, b] += change
         self.costs = self.aim.costs(self.loads)
+        self.cost = math.fsum(self.costs.tolist())

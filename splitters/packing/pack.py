@@ -227,16 +227,11 @@ def pack_to(
     for packing in packings:
         packing.improve(*((MOST_EFFORT, MOST_PATIENCE) if effort == "max" else (effort,)))
     best = min(packings, key=lambda packing: packing.cost)
-    if searches_on(effort) and fits(best.aim):
+    if (effort == "max" or effort >= HIGH_EFFORT) and fits(best.aim):
         packing = Packing(best.aim, Population(best.aim, best.bins, stream).search(), stream, movable)
         packing.improve(MOST_EFFORT)
         best = packing if packing.cost < best.cost else best
     return best.bins
-
-
-def searches_on(effort: Effort) -> bool:
-    """Return whether a population of packings follows the exchanges: at high effort, where there are many entries."""
-    return effort == "max" or effort >= HIGH_EFFORT
 
 
 def pack_few(aim: Aim, stream: Stream, effort: Effort, *, close: bool = False) -> IntArray:

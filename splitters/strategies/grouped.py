@@ -15,7 +15,7 @@ from evenfold.splitters.kernels import PACKING, IntArray, Stream
 from evenfold.splitters.numbers import check_choice, check_count, is_real
 from evenfold.splitters.packing.bounds import Published, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, table_to_pack
-from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack_to, searches_on
+from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, pack_to
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.strategies.parts import PartSplitter, shares_of_parts
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
 
 def of_effort(version: int) -> Any:
     """Make a version another one where a population of packings follows the exchanges."""
-    return refines(version)(lambda self: f"{version}.1" if searches_on(self.effort) else version)
+    searched = f"{version}.1"
+    return refines(version)(lambda self: searched if self.effort == "max" or self.effort >= HIGH_EFFORT else version)
 
 
 class GroupPacker(LabelSplitter):
@@ -89,40 +90,35 @@ class GroupPacker(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        n_bins = len(self.part_codes()) or self.n_splits
-        name = f"{n_bins} parts" if self.part_codes() else f"n_splits={n_bins}"
-        check_effort(self.effort)
+        parts, n_groups = self.part_codes(), len(rows.group_levels)
+        n_bins = len(parts) or self.n_splits
+        name = f"{n_bins} parts" if parts else f"n_splits={n_bins}"
+        if self.effort != "max":
+            check_count("effort", self.effort, least=1)
         if self.size_weight != "relative" and not (is_real(self.size_weight) and self.size_weight >= 0):
             raise SplitError(
                 f"size_weight={self.size_weight!r}; choose 'relative', or a number of at least 0, such as 1.0."
             )
-        check_optimiser(self.optimiser)
-        rows.require_two_groups("KFold")
-        if n_bins > rows.n_groups:
-            most = rows.n_groups
-            some = "2" if most == 2 else f"2 or {most}" if most == 3 else f"2 to {most}"
-            raise SplitError(f"{name} with {most} groups; choose {some}.")
+        if self.optimiser not in ("evenfold", "published"):
+            check_optimiser(self.optimiser)
+        if rows.entities is not None or n_bins > n_groups:
+            rows.require_two_groups("KFold")
+        if n_bins > n_groups:
+            some = "2" if n_groups == 2 else f"2 or {n_groups}" if n_groups == 3 else f"2 to {n_groups}"
+            raise SplitError(f"{name} with {n_groups} groups; choose {some}.")
         check_choice("rare", self.rare, RARE)
         if self.rare == "error" and rows.levels and rows.y_holds in ("nothing", "classes"):  # of groups y is not held
             holding = np.count_nonzero(table_to_pack(rows)[1], axis=0)
             rarest = int(np.argmin(holding))
             if holding[rarest] < n_bins:
                 raise SplitError(
-                    f"class {shown(repr(rows.levels[rarest]))} lies in {holding[rarest]:,} of {rows.n_groups:,} "
+                    f"class {shown(repr(rows.levels[rarest]))} lies in {holding[rarest]:,} of {n_groups:,} "
                     f"groups, fewer than {name}; choose fewer, or rare='spread' (--param rare=spread)."
                 )
 
 
-def check_effort(effort: Any) -> None:
-    """Raise SplitError unless ``effort`` is a number of rounds or "max"."""
-    if not (isinstance(effort, str) and effort == "max"):
-        check_count("effort", effort, least=1)
-
-
 def check_optimiser(optimiser: Any) -> None:
-    """Raise SplitError unless ``optimiser`` is a name, or the published one with its parameters."""
-    if optimiser in ("evenfold", "published"):
-        return
+    """Raise SplitError unless ``optimiser`` is the published one with its parameters."""
     names = {"name", *(field.name for field in fields(Published))}
     if not isinstance(optimiser, Mapping) or optimiser.get("name") != "published" or not set(optimiser) <= names:
         raise SplitError(
@@ -262,7 +258,8 @@ class BalancedKFold(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        check_effort(self.effort)
+        if self.effort != "max":
+            check_count("effort", self.effort, least=1)
 
 
 class LeaveOneGroupOut(LabelSplitter):
