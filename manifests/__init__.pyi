@@ -1,7 +1,12 @@
 from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .balance import measure as measure
-from .engines.verbs import decide as decide, name_of as name_of, planned as planned, specification as specification
+from .engines.verbs import (
+    further_folds as further_folds,
+    name_of as name_of,
+    planned as planned,
+    specification as specification,
+)
 from .exchange.adopt import adopt as adopt
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
 from .exchange.export import (
@@ -25,7 +30,7 @@ from .identity import (
     fingerprint as fingerprint,
 )
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
-from .plan import Plan as Plan, further_folds as further_folds
+from .plan import Plan as Plan, decide as decide
 from .spec import Columns as Columns, SplitSpec as SplitSpec, read_spec as read_spec
 from .state import is_numeric_target as is_numeric_target
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header

@@ -81,6 +81,7 @@ Format = Literal[
     "sklearn", "h2o", "spark", "nnunet", "csv", "groups", "autogluon", "torch", "vertex", "databricks", "bigquery",
     "croissant", "sql",
 ]  # fmt: skip
+EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
 Dialect = Literal["duckdb", "spark", "bigquery", "snowflake", "postgres"]
 
 
@@ -117,6 +118,11 @@ _LENGTHS = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 Limit = Annotated[float | Literal["off"], PlainValidator(_limit), WithJsonSchema(_LIMITS)]
 Length = Annotated[float | str, PlainValidator(_length), WithJsonSchema(_LENGTHS)]
 GateLimits = Mapping[str, Limit]  # by the name of a gate: the figure beyond which it fails, or "off"
+# What a model's own validator makes a list of, from one name or none.
+Names = Annotated[
+    list[str],
+    WithJsonSchema({"anyOf": [{"items": {"type": "string"}, "type": "array"}, {"type": "string"}, {"type": "null"}]}),
+]
 Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" for 5: a seed decides folds
 
 

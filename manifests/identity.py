@@ -3,59 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import STRETCH, TYPE_NAMES, column_types, whole
+from evenfold.manifests.tables.canonical import STRETCH, Digests, digest_column, digests_of as digests_of, whole
 from evenfold.splitters.numbers import canonical_json as canonical_json, digest_json as digest_json
 from numpy.typing import NDArray
-
-from .fields import Algorithm
-
-
-def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
-    """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
-    for part in canonical_bytes(array):
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.digest()
-
-
-def canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
-    """Yield the bytes that a canonical column is digested as; of text that misses nothing, the lengths come first."""
-    if array.null_count:
-        # Where values are missing comes before the values, for 0 and "" stand in their places.
-        yield np.packbits(array.is_null().to_numpy(zero_copy_only=False))
-        array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
-    if pa.types.is_large_string(array.type):
-        offsets = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
-        for start in range(0, len(array), STRETCH):  # a hundred million lengths need no copy as large as they are
-            yield np.diff(offsets[start : start + STRETCH + 1]).astype("<i8")
-        if array.buffers()[2] is not None:
-            yield np.frombuffer(array.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
-    elif pa.types.is_boolean(array.type):
-        yield array.to_numpy(zero_copy_only=False).astype(np.uint8)
-    elif pa.types.is_floating(array.type):
-        yield np.ascontiguousarray(array.to_numpy(), dtype="<f8")
-    else:
-        yield np.ascontiguousarray(array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64()))
-
-
-class Digests(TypedDict):
-    """The number of rows of a table, and the type and digest of each column."""
-
-    rows: int
-    columns: dict[str, list[str]]
-
-
-def digests_of(table: pa.Table) -> Digests:
-    """Return how many rows a canonical table has, and the type and digest of each column: what names its content."""
-    types = column_types(table)
-    columns = {name: [types[name], digest_column(table.column(name)).hex()] for name in sorted(table.column_names)}
-    return {"rows": table.num_rows, "columns": columns}
 
 
 def fingerprint(table: pa.Table) -> str:
@@ -67,17 +21,9 @@ def fingerprint(table: pa.Table) -> str:
     return digest_json(digests_of(table))
 
 
-def content_of(digests: Digests, waiting: pa.Table | None) -> str:
-    """Return the fingerprint of a table, and where rows wait beside it, of the two together."""
-    content = digest_json(digests)
-    return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
-
-
-def plan_id(decision: dict[str, Any], data: str, algorithm: Algorithm, parent_split_id: str | None = None) -> str:
-    """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what."""
-    return digest_json(
-        {"decision": decision, "fingerprint": data, "algorithm": algorithm, "parent_split_id": parent_split_id}
-    )
+def content_of(digests: Digests, waiting: pa.Table) -> str:
+    """Return the fingerprint of a table and of the keys of the rows that wait beside it."""
+    return digest_json([digest_json(digests), digest_keys(waiting, waiting.num_rows)])
 
 
 def digest_keys(keys: pa.Table | None, n: int) -> str:

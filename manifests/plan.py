@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import (
     STRETCH,
-    InKeyOrder,
     amount,
     canonical_table,
     coded,
     column_types,
+    digests_of,
     key_order,
     listed,
     require_columns,
@@ -25,21 +27,23 @@ from evenfold.manifests.tables.canonical import (
 )
 from evenfold.manifests.tables.keys import encoded_first, key_values, label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import SEVERAL_TYPES, apart_of, column_names, read_table
-from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Repeated, Rows, SplitError
+from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels import HOLDOUT, Stream
-from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type
+from evenfold.splitters.numbers import CLASSES_VERSION, Coded, digest_json, label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray
 
-from .fields import Algorithm
-from .identity import content_of, digests_of, plan_id
+from .fields import Algorithm, EngineName
+from .identity import content_of
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
 from .state import GroupTable, State, first_entity_table, first_group_table, first_state, is_numeric_target, to_balance
+from .store.stored import StoredManifest
+from .store.write import write_manifest
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 
@@ -80,9 +84,10 @@ class Plan:
     Made before anything random happens; ``plan_id`` is the key of the split cache.
     """
 
-    def __init__(self, spec: Any, data: Any) -> None:
+    def __init__(self, spec: Any, data: Any, *, in_order: bool = False) -> None:
+        """Read and check the used columns of ``data``; ``in_order``: they are canonical already, and in key order."""
         self.spec = read_spec(spec)
-        table, waiting = self._canonical_rows(data)
+        table, waiting = self._canonical_rows(data, in_order)
         self.spec.require_complete(table.drop_columns(self.spec.columns.key))
         self.types = column_types(table)
         if self.spec.key_encoding:
@@ -98,7 +103,9 @@ class Plan:
         if waiting is not None:
             self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
         self.digests = digests_of(self.table)
-        self.fingerprint = content_of(self.digests, self.waiting)
+        self.fingerprint = digest_json(self.digests)
+        if self.waiting is not None:
+            self.fingerprint = content_of(self.digests, self.waiting)
         self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
         if code := strategy_code(self.spec.strategy, self.spec.params):
             self.algorithm["version"] = f"{self.splitter.version}{code}"
@@ -107,11 +114,13 @@ class Plan:
         shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
         if len(shared) == 1 and self.types[shared[0]] == "float" and not is_numeric_target(self.table[shared[0]]):
             self.algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
-        self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
+        self.plan_id = self.spec.plan_id(self.types, self.fingerprint, self.algorithm)
 
-    def _canonical_rows(self, data: Any) -> tuple[pa.Table, pa.Table | None]:
+    def _canonical_rows(self, data: Any, in_order: bool) -> tuple[pa.Table, pa.Table | None]:
         """Choose a strategy where none is named; return the used columns, and as they were read of rows that wait."""
-        types, table = dict(self.spec.types), data.table if isinstance(data, InKeyOrder) else None
+        types, table = dict(self.spec.types), data if in_order else None
+        # Without a copy where it lies on disk.
+        canonical = pa.Table.select if in_order else partial(canonical_table, types=types)
         if table is None:
             roles = self.spec.columns.roles()
             if self.spec.strategy or types.keys() - roles:
@@ -119,11 +128,8 @@ class Plan:
             # What chooses a strategy is read together with what it will need, and once.
             table = None if self.spec.strategy else read_table(data, roles or _one_column(data), types)
 
-        def canonical_of(table: pa.Table, names: list[str]) -> pa.Table:
-            return table.select(names) if isinstance(data, InKeyOrder) else canonical_table(table, names, types)
-
         if not self.spec.strategy:
-            chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical_of(table, [name]).column(0)))
+            chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical(table, [name]).column(0)))
             self.spec = self.spec.model_copy(update={"strategy": chosen})
         self.splitter = self.spec.splitter()
         self.packs_groups = bool(self.splitter.by_group_table and self.spec.columns.group)
@@ -136,7 +142,7 @@ class Plan:
             if field.name not in types and SEVERAL_TYPES in (field.metadata or {}):
                 raise SplitError(field.metadata[SEVERAL_TYPES].decode())
         table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)
-        return canonical_of(table, used), waiting
+        return canonical(table, used), waiting
 
     @property
     def n(self) -> int:
@@ -168,10 +174,12 @@ class Plan:
         if self.packs_groups:
             assert isinstance(self.splitter, LabelSplitter)
             table, parted, rest = self._groups_to_pack()
-            codes = _among_all(self.splitter.decide(rest), parted, len(table.values))
-            membership: Membership = Labels.of(codes[table.groups], self.splitter)
+            codes = self.splitter.decide(rest)
+            if parted is not None:
+                codes = _among_all(codes, parted, len(table.values))
+            membership: Membership = (labels := Labels.of(codes[table.groups], self.splitter))
             groups: pa.Table | None = table.group_table(codes.reshape(codes.shape[0], -1))
-            state = table.state(self.splitter, membership, self.spec.locked_share)
+            state = table.state(self.splitter, labels, self.spec.locked_share)
         else:
             membership, groups, state = self._by_rows(keys)
         return Manifest(
@@ -213,8 +221,8 @@ class Plan:
                 return table, None, rows
             mask, locked = np.ones(rows.n_groups, dtype=np.bool_), self._locked_among(rows)
             mask[locked] = False
-            y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
-            rest = table.kept(mask, y).rows()
+            left = self.table.select([*columns.grouped, *columns.shared_out]).filter(pa.array(mask[table.groups]))
+            rest = GroupTable.of(left, columns, self.splitter.needs, table.edges is not None).rows()
             self.splitter.check(rest)
         return table, (locked, np.flatnonzero(mask)), rest
 
@@ -268,8 +276,10 @@ class Plan:
             parted = self._parted(rows)
         left = rows if parted is None else rows.take(parted[1])
         if isinstance(self.splitter, LabelSplitter):
-            return Labels.of(_among_all(self.splitter.decide(left), parted, rows.n), self.splitter)
-        codes = _among_all(np.zeros(left.n, dtype=np.int16), parted, rows.n)
+            decided = self.splitter.decide(left)
+            return Labels.of(decided if parted is None else _among_all(decided, parted, rows.n), self.splitter)
+        codes: NDArray[Any] = np.zeros(left.n, dtype=np.int16)
+        codes = codes if parted is None else _among_all(codes, parted, rows.n)
         if isinstance(self.splitter, DrawSplitter):
             drawn = Draws(codes, self.splitter, keys, rows.y, rows.groups)
             return replace(drawn, recorded=drawn.resamples)
@@ -287,41 +297,8 @@ def _by_key(splitter: HashSplit, keys: pa.Table) -> NDArray[Any]:
     return np.concatenate([splitter.labels_of(key_values(part)).astype(labels) for part in parts])
 
 
-WHOLE = frozenset({"exhaustive", "trains_on_rest"})
-
-
-def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray[Any]:
-    """Return the folds of the repeats that make a manifest's folds ``n_repeats``: rows by further repeats.
-
-    ``rows``: the columns of the specification's roles, of the rows in use that are not locked, in key order. The
-    strategy is the manifest's own under other seeds, as ``Repeated`` has it: groups stay whole, and asking for more
-    repeats leaves the first ones as they are. Raises SplitError where the strategy has no other folds.
-    """
-    spec, splitter = manifest.spec, manifest.splitter
-    if manifest.kind == "draws":
-        raise SplitError(f"{spec.strategy} draws rows, and more draws of it are its repeats; ask for more (n_splits).")
-    if not splitter.promises >= WHOLE:
-        raise SplitError(f"{spec.strategy} has no other folds that test each row once by a model of all other rows.")
-    name = {"strategy": spec.strategy, "params": spec.params}
-    strategy = spec.params["strategy"] if isinstance(splitter, Repeated) else name
-    again = Repeated(strategy, n_repeats, random_state=spec.seed)
-    again.inner()  # what cannot be repeated says so itself
-    types = {name: kind for name, kind in manifest.types.items() if name in rows.column_names}
-    repeated = spec.model_copy(
-        update={"strategy": "Repeated", "params": {"strategy": strategy, "n_repeats": n_repeats},
-                "holdout": None, "on_immature": "use", "types": spec.types | types}
-    )  # fmt: skip
-    plan = Plan(repeated, rows)
-    keys = None if manifest.keys is None else manifest.keys.take(pa.array(manifest.in_use.unlocked))
-    if keys is not None and not plan.table.select(plan.key).equals(keys.cast(plan.table.select(plan.key).schema)):
-        raise SplitError(f"the keys of the rows are not those of {manifest.name} {manifest.version}.")
-    return np.asarray(again.decide(plan.rows()))[:, manifest.membership.n_repeats :]
-
-
-def _among_all(codes: NDArray[Any], parted: Parted | None, n: int) -> NDArray[Any]:
+def _among_all(codes: NDArray[Any], parted: Parted, n: int) -> NDArray[Any]:
     """Return the codes of all rows: locked, as given for those left to split, and excluded for any others."""
-    if parted is None:
-        return codes
     among = np.full((n, *codes.shape[1:]), EXCLUDED, dtype=codes.dtype)
     among[parted[0]] = LOCKED
     among[parted[1]] = codes
@@ -367,3 +344,55 @@ def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     if numeric(balanced[0]):
         return "FractionalStratifiedSplit" if parts else "SortedStratifiedKFold"
     return "StratifiedSplit" if parts else "StratifiedKFold"
+
+
+@overload
+def decide(
+    spec: Any = None,
+    data: Any = None,
+    *,
+    engine: EngineName = "auto",
+    memory: str | int | None = None,
+    to: str | Path,
+    **fields: Any,
+) -> StoredManifest: ...
+@overload
+def decide(
+    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None, **fields: Any
+) -> Manifest: ...
+def decide(
+    spec: Any = None,
+    data: Any = None,
+    *,
+    engine: EngineName = "auto",
+    memory: str | int | None = None,
+    to: str | Path | None = None,
+    **fields: Any,
+) -> Manifest:
+    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
+
+    Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
+
+    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
+    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
+    written then. O(n log n).
+
+    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
+    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
+    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
+    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
+    """
+    if data is None or isinstance(data, (SplitSpec, Mapping)):  # decide(df, key=...) names the data first
+        spec, data = data, spec
+    if fields or spec is None:
+        from .engines.verbs import specification
+
+        spec = specification(data, spec, **fields)
+    if to is None:
+        if engine not in ("auto", "memory"):
+            raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
+        return Plan(spec, data).decide()
+    from .engines.verbs import planned
+
+    plan = planned(spec, data, engine=engine, memory=memory, to=to)
+    return StoredManifest(write_manifest(plan.decide(), to))

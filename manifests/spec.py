@@ -12,12 +12,12 @@ import pyarrow as pa
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed, require_complete
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
-from evenfold.splitters.base import defaults_of, strategy_made, strategy_named, strategy_recipe
+from evenfold.splitters.base import defaults_of, strategy_made, strategy_recipe
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable, shown
-from evenfold.splitters.numbers import plain_numbers
+from evenfold.splitters.numbers import digest_json, plain_numbers
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from .fields import GateLimits, Holdout, Length, Pseudonyms, Strict, Whole, also, explain
+from .fields import Algorithm, GateLimits, Holdout, Length, Names, Pseudonyms, Strict, Whole, also, explain
 
 ROW_KEY = "row_key"  # the pseudonym in place of a key
 
@@ -39,9 +39,7 @@ def name_like(text: str) -> str:
 class Columns(Strict):
     """Which column plays which part."""
 
-    key: list[str] = Field(
-        default=[], description="Names each row once and for all; several columns together if need be."
-    )
+    key: Names = Field(default=[], description="Names each row once and for all; several columns together if need be.")
     target: str | None = Field(default=None, description="What a model learns to predict.")
     group: str | None = Field(
         default=None,
@@ -52,7 +50,7 @@ class Columns(Strict):
         default=[],
         description="Several columns of groups, a patient and a device, say; group_mode says how they are kept.",
     )
-    stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
+    stratify: Names = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
     label_end: str | None = Field(default=None, description="When the target of each row is known.")
     coordinates: list[str] = Field(
@@ -60,49 +58,41 @@ class Columns(Strict):
         description="Where each row lies: two columns of a plane, x and y in one unit; no features unless listed.",
     )
     fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
-    balance_on: list[str] = Field(
+    balance_on: Names = Field(
         default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _several_groups(cls, fields: Any) -> Any:
-        group = fields.get("group") if isinstance(fields, Mapping) else None
-        if not isinstance(group, (list, tuple)):
+    def _in_full(cls, fields: Any) -> Any:
+        """Return the fields with lists where a name or nothing stands for one, and several groups as entities."""
+        if not isinstance(fields, Mapping):
             return fields
-        names, rest = list(dict.fromkeys(group)), {name: value for name, value in fields.items() if name != "group"}
-        if len(names) < 2:
-            return rest | {"group": names[0] if names else None}
-        if rest.get("entities") not in (None, [], names):
-            raise ValueError("group and entities both name what stays together; give one")
-        return rest | {"entities": names}
-
-    @model_validator(mode="after")
-    def _one_kind_of_group(self) -> Columns:
-        if len(self.entities) == 1 or (self.entities and self.group):
+        fields = dict(fields)
+        for role in {"key", "stratify", "balance_on"} & fields.keys():
+            names = fields[role]
+            if isinstance(names, (list, tuple)):
+                fields[role] = [name for i, name in enumerate(names) if name not in names[:i]]
+            elif names is None or isinstance(names, str):
+                fields[role] = [] if names is None else [names]
+        for name in fields.get("key", []):
+            if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", str(name)):
+                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
+        if isinstance(fields.get("group"), (list, tuple)):
+            groups = list(dict.fromkeys(fields.pop("group")))
+            if len(groups) > 1 and fields.get("entities") not in (None, [], groups):
+                raise ValueError("group and entities both name what stays together; give one")
+            fields |= {"entities": groups} if len(groups) > 1 else {"group": groups[0] if groups else None}
+        entities = fields.get("entities")
+        if isinstance(entities, (list, tuple)) and (len(entities) == 1 or (entities and fields.get("group"))):
             raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
-        return self
-
-    @field_validator("key", "stratify", "balance_on", mode="before", json_schema_input_type=list[str] | str | None)
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        if not isinstance(value, (list, tuple)):
-            return [value] if isinstance(value, str) else [] if value is None else value
-        return [name for i, name in enumerate(value) if name not in value[:i]]
+        return fields
 
     @field_validator("coordinates")
     @classmethod
     def _of_a_plane(cls, value: list[str]) -> list[str]:
         if len(value) not in (0, 2) or len(set(value)) < len(value):
             raise ValueError(f"{value!r} is not a place in a plane; name two columns, such as [x, y]")
-        return value
-
-    @field_validator("key")
-    @classmethod
-    def _not_reserved(cls, value: list[str]) -> list[str]:
-        for name in value:
-            if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", name):
-                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
         return value
 
     @property
@@ -179,7 +169,7 @@ class SplitSpec(Strict):
         if not isinstance(fields.get("strategy"), (str, type(None))):
             recipe = strategy_recipe(fields["strategy"])
             params = dict(recipe.get("params") or {})
-            strategy = strategy_made(strategy_named(str(recipe.get("strategy"))), params)
+            strategy = strategy_made(str(recipe.get("strategy")), params)
             if strategy.by_position and dict(fields.get("columns") or {}).get("key"):
                 whose = type(fields["strategy"]).__name__ if hasattr(fields["strategy"], "split") else "a list of pairs"
                 raise SplitError(
@@ -206,7 +196,7 @@ class SplitSpec(Strict):
         columns = self.columns
         for unfit, sentence in (
             (
-                columns.target in self.pseudonyms(),
+                self.key_encoding is not None and columns.target in self.pseudonyms(),
                 f"the target {columns.target} cannot be encoded, for a model learns it; name another column to "
                 "stratify or as the group, or leave that role out of key_encoding.encode",
             ),
@@ -267,7 +257,7 @@ class SplitSpec(Strict):
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
-        strategy = strategy_made(strategy_named(str(self.strategy)), self.params, random_state=self.seed)
+        strategy = strategy_made(str(self.strategy), self.params, random_state=self.seed)
         return Crossed(strategy, random_state=self.seed) if self.group_mode == "cross" else strategy
 
     def require_complete(self, table: pa.Table) -> None:
@@ -306,6 +296,11 @@ class SplitSpec(Strict):
         rules = {"calibration", "group_mode", "label_horizon", "on_immature", "on_new_rows"}
         rules |= {"missing_target", "missing_group"}
         return decided | self.model_dump(include=rules, exclude_defaults=True)
+
+    def plan_id(self, types: dict[str, str], content: str, algorithm: Algorithm, parent: str | None = None) -> str:
+        """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what."""
+        asked = {"decision": self.decision(types), "fingerprint": content, "algorithm": algorithm}
+        return digest_json(asked | {"parent_split_id": parent})
 
 
 def read_spec(source: Any) -> SplitSpec:

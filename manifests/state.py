@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +21,7 @@ from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.parts import shares_of_parts
 from numpy.typing import NDArray
 
-from .membership import EXCLUDED, UNKNOWN, Membership, fold_column
+from .membership import EXCLUDED, UNKNOWN, Labels, Membership, fold_column
 from .spec import Columns
 from .store.header import Remembered
 
@@ -35,12 +34,8 @@ STRETCH = 1 << 22
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
     """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.numbers``."""
     kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
-
-    def distinct() -> pa.Array:
-        head = column.slice(0, 1_000).drop_null().unique()  # these alone may show that there are many
-        return head if len(head) > MOST_CLASSES_OF_NUMBERS else column.drop_null().unique()
-
-    return is_number(kind, distinct)
+    head = column.slice(0, 1_000).drop_null().unique()  # these alone may show that there are many
+    return is_number(kind, lambda: head if len(head) > MOST_CLASSES_OF_NUMBERS else column.drop_null().unique())
 
 
 def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None:
@@ -154,32 +149,33 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
         codes, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
         shares = dict(zip(codes.tolist(), (n / n.sum()).tolist(), strict=True))
     if rows.y is None:
-        return _counted(shares, membership, np.zeros(rows.n, dtype=np.int8))
+        return _counted(shares, membership.codes, np.zeros(rows.n, dtype=np.int8))
     if rows.y.dtype.kind != "f":
         columns = [(rows.y, rows.levels)] if rows.y.ndim == 1 else list(zip(rows.y.T, rows.levels, strict=True))
-        return _counted(shares, membership, *_classed(columns))
+        return _counted(shares, membership.codes, *_classed(columns))
     # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
     bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
     cuts = np.arange(1, bins) * rows.n // bins
     cut = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
     edges = np.array(list(dict.fromkeys(cut.tolist())))
-    return _counted(shares, membership, np.searchsorted(edges, rows.y, side="right"), edges=edges)
+    return _counted(shares, membership.codes, np.searchsorted(edges, rows.y, side="right"), edges=edges)
 
 
 def _counted(
-    shares: dict[int, float], membership: Membership, strata: NDArray[Any],
+    shares: dict[int, float], codes: NDArray[Any], strata: NDArray[Any],
     classes: list[Any] | None = None, edges: NDArray[np.float64] | None = None,
 ) -> State | None:  # fmt: skip
-    """Return a first state with the rows of each code and stratum; None of too many codes or classes to remember."""
+    """Return a first state with the rows of each code (rows by repeats) and stratum; None of too many to remember."""
     cuts = None if edges is None else list(map(float, edges))
     state = State(shares if len(shares) <= MOST_SHARES else None, cuts, classes)
-    if len(shares) * state.n_strata * membership.n_repeats > MOST_CELLS:
+    (n, n_repeats), n_strata = codes.shape, state.n_strata
+    if len(shares) * n_strata * n_repeats > MOST_CELLS:
         return state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None
-    counts = np.zeros((membership.n_repeats, len(shares), state.n_strata), dtype=np.int64)
-    for start in range(0, membership.n, STRETCH):
+    counts = np.zeros((n_repeats, len(shares), n_strata), dtype=np.int64)
+    for start in range(0, n, STRETCH):
         here = slice(start, start + STRETCH)
-        for repeat, codes in enumerate(membership.codes[here].T):
-            counts[repeat] += cell_counts(bins_of(codes, shares), strata[here], len(shares), state.n_strata)
+        for repeat, of_repeat in enumerate(codes[here].T):
+            counts[repeat] += cell_counts(bins_of(of_repeat, shares), strata[here], len(shares), n_strata)
     return replace(state, counts=counts.tolist())
 
 
@@ -273,92 +269,72 @@ class GroupTable:
     """The rows of each class in each group, and which group a row is of; both numbered by first appearance.
 
     ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has
-    a code. ``levels`` are the classes of each column.
+    a code. ``levels`` are the classes of each column, ``tables`` the rows of each in each group (groups, classes); of
+    rows alone where there is no column.
     """
 
     values: pa.Array
     groups: NDArray[Any]
-    strata: tuple[NDArray[Any], ...] = ()
-    levels: tuple[pa.Array, ...] = ()
-    edges: NDArray[np.float64] | None = None
+    strata: tuple[NDArray[Any], ...]
+    levels: tuple[pa.Array, ...]
+    edges: NDArray[np.float64] | None
+    tables: list[NDArray[np.int64]]
 
     @classmethod
-    def of(cls, table: pa.Table, columns: Columns, needs: Needs) -> GroupTable:
-        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n)."""
+    def of(cls, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> GroupTable:
+        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n).
+
+        ``numeric``: whether the column is cut into bins, where the rows are but some of those that show it.
+        """
         groups, values = numbered(table.column(str(columns.group)))
-        base = cls(values, groups)
-        names = columns.shared_out if needs.y != "ignored" else []
-        if len(names) == 1 and is_numeric_target(table.column(names[0])):
-            return base.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))
-        encoded = [numbered(table.column(name)) for name in names]
-        return replace(base, strata=tuple(codes for codes, _ in encoded), levels=tuple(levels for _, levels in encoded))
-
-    def cut(self, y: NDArray[np.float64]) -> GroupTable:
-        """Return the groups with the bins of a number as classes."""
-        edges = edges_of(np.sort(y), QUANTILE_BINS)
-        bins = np.empty(y.size, dtype=np.int8)
-        for start in range(0, y.size, STRETCH):
-            here = slice(start, start + STRETCH)
-            bins[here] = np.searchsorted(edges, y[here], side="right")
-        return replace(self, strata=(bins,), edges=edges)
-
-    @cached_property
-    def tables(self) -> list[NDArray[Any]]:
-        """The rows of each class in each group (groups, classes), of each column; rows alone without columns."""
-        if not self.strata:
-            return [cell_counts(self.groups, np.zeros(self.groups.size, dtype=np.int8), len(self.values), 1)]
-        widths = [len(levels) for levels in self.levels] if self.edges is None else [self.edges.size + 1]
+        names, edges = columns.shared_out if needs.y != "ignored" else [], None
+        strata, levels = list[NDArray[Any]](), list[pa.Array]()
+        if len(names) == 1 and (is_numeric_target(table.column(names[0])) if numeric is None else numeric):
+            y = to_numpy(table.column(names[0])).astype(np.float64, copy=False)
+            edges = edges_of(np.sort(y), QUANTILE_BINS)
+            strata = [np.empty(y.size, dtype=np.int8)]
+            for start in range(0, y.size, STRETCH):
+                here = slice(start, start + STRETCH)
+                strata[0][here] = np.searchsorted(edges, y[here], side="right")
+        else:
+            for codes, classes in (numbered(table.column(name)) for name in names):
+                strata.append(codes)
+                levels.append(classes)
+        widths = [len(classes) for classes in levels] if edges is None else [edges.size + 1]
         for width in widths:
-            require_table(len(self.values), width)
-        each = zip(self.strata, widths, strict=True)
-        return [cell_counts(self.groups, codes, len(self.values), width) for codes, width in each]
-
-    @cached_property
-    def sizes(self) -> NDArray[Any]:
-        """The rows of each group."""
-        return np.asarray(self.tables[0].sum(axis=1))
+            require_table(len(values), width)
+        counted = list(zip(strata, widths, strict=True)) or [(np.zeros(groups.size, dtype=np.int8), 1)]
+        tables = [cell_counts(groups, codes, len(values), width) for codes, width in counted]
+        return cls(values, groups, tuple(strata), tuple(levels), edges, tables)
 
     def rows(self) -> GroupRows:
         """Return what a strategy looks at: the table of one column, those of several side by side, or sizes alone."""
-        sizes = self.sizes
+        sizes = self.tables[0].sum(axis=1)
         table, weights = np.zeros((sizes.size, 0), dtype=np.int64), np.zeros(0)
         if len(self.strata) == 1:
             table, weights = self.tables[0], np.ones(self.tables[0].shape[1])
         elif self.strata:
             table, weights = side_by_side(self.tables)
         numbers, names = np.arange(sizes.size), tuple(range(sizes.size))
-        rows = GroupRows(
-            n=int(sizes.sum()), groups=numbers, group_levels=names, sizes=sizes, table=table, weights=weights
-        )
-        return replace(rows, levels=tuple(self.levels[0].to_pylist())) if len(self.levels) == 1 else rows
+        levels = tuple(self.levels[0].to_pylist()) if len(self.levels) == 1 else ()
+        return GroupRows(
+            n=int(sizes.sum()), groups=numbers, group_levels=names, levels=levels, sizes=sizes, table=table,
+            weights=weights,
+        )  # fmt: skip
 
-    def kept(self, mask: NDArray[np.bool_], y: NDArray[np.float64] | None) -> GroupTable:
-        """Return the groups that are kept, numbered anew, their classes and quantiles by their own rows alone."""
-        rows = mask[self.groups]
-        numbers = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
-        rest = GroupTable(self.values.filter(pa.array(mask)), numbers[self.groups[rows]])
-        if y is not None:
-            return rest.cut(y[rows])
-        strata, levels = [], []
-        for codes, values in zip(self.strata, self.levels, strict=True):
-            again, first = pd.factorize(codes[rows])
-            strata.append(again.astype(np.int32))
-            levels.append(values.take(pa.array(first)))
-        return replace(rest, strata=tuple(strata), levels=tuple(levels))
-
-    def state(self, splitter: LabelSplitter, labels: Membership, locked: float) -> State | None:
+    def state(self, splitter: LabelSplitter, labels: Labels, locked: float) -> State | None:
         """Return the first state, as ``first_state`` does of rows."""
-        shares = shares_of(splitter, labels.n_bins, locked)
+        shares = shares_of(splitter, len(labels.tested), locked)
         if self.edges is not None:
-            return _counted(shares, labels, self.strata[0], edges=self.edges)
+            return _counted(shares, labels.codes, self.strata[0], edges=self.edges)
         if not self.strata:
-            return _counted(shares, labels, np.zeros(labels.n, dtype=np.int8))
+            return _counted(shares, labels.codes, np.zeros(len(labels.codes), dtype=np.int8))
         levels = (to_numpy(levels).tolist() for levels in self.levels)
-        return _counted(shares, labels, *_classed(list(zip(self.strata, levels, strict=True))))
+        return _counted(shares, labels.codes, *_classed(list(zip(self.strata, levels, strict=True))))
 
     def group_table(self, of_groups: NDArray[Any]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
-        if len(self.levels) != 1:
-            return group_table_of({"group": self.values}, of_groups, self.sizes)
-        levels = to_numpy(self.levels[0]).tolist()
-        return group_table_of({"group": self.values}, of_groups, self.sizes, levels=levels, cells=self.tables[0])
+        sizes, few = self.tables[0].sum(axis=1), len(self.levels) == 1
+        levels = to_numpy(self.levels[0]).tolist() if few else ()
+        cells = self.tables[0] if few else None
+        return group_table_of({"group": self.values}, of_groups, sizes, levels=levels, cells=cells)

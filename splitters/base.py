@@ -295,19 +295,25 @@ def strategy_of(value: Any, random_state: int) -> Splitter:
         )
     params = value.get("params") or {}
     seed = {} if "random_state" in params else {"random_state": random_state}
-    return strategy_made(strategy_named(str(value["strategy"])), params, **seed)
+    return strategy_made(str(value["strategy"]), params, **seed)
 
 
-def strategy_made(strategy: type[Splitter], params: Mapping[str, Any], **seed: int) -> Splitter:
-    """Return a strategy with these parameters, and with ``random_state`` where it has one and it is given.
+def strategy_made(name: str, params: Mapping[str, Any], **seed: int) -> Splitter:
+    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``).
 
-    Raises SplitError for a parameter that it does not have, and for one that it cannot do without.
+    With these parameters, and with ``random_state`` where it has one and it is given. Raises SplitError that names the
+    nearest strategies, and for a parameter that it does not have or cannot do without.
     """
+    strategies = all_strategies()
+    if ":" not in name and name not in strategies:
+        hint = meant(name, strategies) or f"choose {', '.join(strategies)}."
+        raise SplitError(f"there is no strategy {name!r}; {hint}")
+    strategy: type[Splitter] = resolve(name, STRATEGY) if ":" in name else strategies[name]
     parameters = set(strategy._get_param_names())
-    for name in params:
-        if name not in parameters:
-            hint = meant(name, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
-            raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+    for each in params:
+        if each not in parameters:
+            hint = meant(each, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
+            raise SplitError(f"{strategy.__name__} has no parameter {each!r}; {hint}")
     missing = sorted(parameters - {"random_state"} - params.keys() - defaults_of(strategy).keys())
     if missing:
         names, them = " and ".join(missing), "it" if len(missing) == 1 else "them"
@@ -335,21 +341,6 @@ STRATEGY = Role(
     "params: {splitter: package.module:Name} (--strategy FromSklearn --param splitter=package.module:Name)",
     base=Splitter,
 )
-
-
-def strategy_named(name: str) -> type[Splitter]:
-    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``).
-
-    Raises SplitError that names the nearest ones.
-    """
-    if ":" in name:
-        own: type[Splitter] = resolve(name, STRATEGY)
-        return own
-    strategies = all_strategies()
-    if name not in strategies:
-        hint = meant(name, strategies) or f"choose {', '.join(strategies)}."
-        raise SplitError(f"there is no strategy {name!r}; {hint}")
-    return strategies[name]
 
 
 def strategy_recipe(value: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import joblib
 import numpy as np
@@ -23,7 +23,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 from evenfold.manifests.store.write import aside
 from evenfold.manifests.tables.addresses import Source, quoted
-from evenfold.manifests.tables.canonical import ARROW_TYPES, InKeyOrder, canonical_table, listed, whole
+from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, listed, whole
 from evenfold.manifests.tables.read import data_files, is_parquet, no_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
@@ -150,16 +150,13 @@ def read_part(part: Any, columns: list[str]) -> pa.Table:
     return pa.Table.from_pandas(part[columns], preserve_index=False)
 
 
-EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
-
-
 # Sorts a table by its key, where one is named, and yields it a part at a time; what it spills lies below a folder.
 Engine = Callable[[Source, Canonical, list[str], Path], Iterator[pa.Table]]
 
 
 def spilled(
     source: Source, names: Sequence[str], types: Mapping[str, str], key: list[str], engine: Engine, to: str | Path
-) -> InKeyOrder:
+) -> pa.Table:
     """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of the folder ``to``.
 
     The files have no name from the first byte on, so that a process that is killed leaves none of them. SplitError for
@@ -175,7 +172,7 @@ def spilled(
         table = pa.table([column.array() for column in columns], schema=schema)
     if not table.num_rows:
         raise no_rows("the table")
-    return InKeyOrder(table)
+    return table
 
 
 def in_order(source: Source, canonical: Canonical, key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:

@@ -1,76 +1,28 @@
-"""Deciding a split, in memory or on disk, wherever the rows of its data lie."""
+"""What surrounds deciding a split: its specification, where its columns are sorted, and further repeats of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.fields import EngineName
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.plan import Plan, used_columns
 from evenfold.manifests.spec import Columns, SplitSpec, name_like, read_spec
-from evenfold.manifests.store.stored import StoredManifest
-from evenfold.manifests.store.write import write_manifest
-from evenfold.manifests.tables.canonical import InKeyOrder, numbered, require_columns
+from evenfold.manifests.tables.canonical import numbered, require_columns
 from evenfold.manifests.tables.read import no_rows
 from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, require_rows, room_of, source_of
-from evenfold.splitters import HashSplit, SplitError
+from evenfold.splitters import HashSplit, Repeated, SplitError
 from evenfold.splitters.deployed import is_address
+from numpy.typing import NDArray
 
-from .spill import EngineName, engine_named, spilled
+from .spill import engine_named, spilled
 
 FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
-
-
-@overload
-def decide(
-    spec: Any = None,
-    data: Any = None,
-    *,
-    engine: EngineName = "auto",
-    memory: str | int | None = None,
-    to: str | Path,
-    **fields: Any,
-) -> StoredManifest: ...
-@overload
-def decide(
-    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None, **fields: Any
-) -> Manifest: ...
-def decide(
-    spec: Any = None,
-    data: Any = None,
-    *,
-    engine: EngineName = "auto",
-    memory: str | int | None = None,
-    to: str | Path | None = None,
-    **fields: Any,
-) -> Manifest:
-    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
-
-    Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
-
-    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
-    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
-    written then. O(n log n).
-
-    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
-    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
-    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
-    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
-    """
-    if data is None or isinstance(data, (SplitSpec, Mapping)):  # decide(df, key=...) names the data first
-        spec, data = data, spec
-    if fields or spec is None:
-        spec = specification(data, spec, **fields)
-    if to is None:
-        if engine not in ("auto", "memory"):
-            raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
-        return Plan(spec, data).decide()
-    plan = planned(spec, data, engine=engine, memory=memory, to=to)
-    return StoredManifest(write_manifest(plan.decide(), to))
 
 
 def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
@@ -122,16 +74,47 @@ def planned(
         n = sum(part.num_rows for part in source.batches(source.schema.names[:1]))
         if not n:
             raise no_rows("the table")
-        return Plan(request, InKeyOrder(pa.table({"row": np.arange(n)})))
+        return Plan(request, pa.table({"row": np.arange(n)}), in_order=True)
     table = spilled(source, names, request.types, request.columns.key, sorter, to)
     try:
-        plan = Plan(request, table)
+        plan = Plan(request, table, in_order=True)
     except SplitError as error:
         # The places that it names are those of sorted rows.
         where = " Rows are counted in key order." if "first at" in str(error) else ""
         raise type(error)(f"{error}{where}") from None
     _require_memory(plan, memory)
     return plan
+
+
+WHOLE = frozenset({"exhaustive", "trains_on_rest"})
+
+
+def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray[Any]:
+    """Return the folds of the repeats that make a manifest's folds ``n_repeats``: rows by further repeats.
+
+    ``rows``: the columns of the specification's roles, of the rows in use that are not locked, in key order. The
+    strategy is the manifest's own under other seeds, as ``Repeated`` has it: groups stay whole, and asking for more
+    repeats leaves the first ones as they are. Raises SplitError where the strategy has no other folds.
+    """
+    spec, splitter = manifest.spec, manifest.splitter
+    if manifest.kind == "draws":
+        raise SplitError(f"{spec.strategy} draws rows, and more draws of it are its repeats; ask for more (n_splits).")
+    if not splitter.promises >= WHOLE:
+        raise SplitError(f"{spec.strategy} has no other folds that test each row once by a model of all other rows.")
+    name = {"strategy": spec.strategy, "params": spec.params}
+    strategy = spec.params["strategy"] if isinstance(splitter, Repeated) else name
+    again = Repeated(strategy, n_repeats, random_state=spec.seed)
+    again.inner()  # what cannot be repeated says so itself
+    types = {name: kind for name, kind in manifest.types.items() if name in rows.column_names}
+    repeated = spec.model_copy(
+        update={"strategy": "Repeated", "params": {"strategy": strategy, "n_repeats": n_repeats},
+                "holdout": None, "on_immature": "use", "types": spec.types | types}
+    )  # fmt: skip
+    plan = Plan(repeated, rows)
+    keys = None if manifest.keys is None else manifest.keys.take(pa.array(manifest.in_use.unlocked))
+    if keys is not None and not plan.table.select(plan.key).equals(keys.cast(plan.table.select(plan.key).schema)):
+        raise SplitError(f"the keys of the rows are not those of {manifest.name} {manifest.version}.")
+    return np.asarray(again.decide(plan.rows()))[:, manifest.membership.n_repeats :]
 
 
 # Of the table of groups, with three classes, as it was seen at four million groups; more where groups are texts, of 14

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.identity import content_of, digests_of, plan_id
+from evenfold.manifests.identity import content_of, digest_json, digests_of
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
 from evenfold.manifests.membership import LOCKED, UNKNOWN
 from evenfold.manifests.plan import used_columns
@@ -181,7 +181,8 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     keys = both.take(order).combine_chunks()
     born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
-    codes, content = manifest.membership.codes, content_of(digests_of(arrival.table), arrival.waiting)
+    codes, digests = manifest.membership.codes, digests_of(arrival.table)
+    content = digest_json(digests) if arrival.waiting is None else content_of(digests, arrival.waiting)
     algorithm, parent = manifest.algorithm | {"growing": GROWING_VERSION}, manifest.split_id
     return manifest.altered(
         group_table=growth.groups if growth.groups is not None else manifest.group_table,
@@ -190,7 +191,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         parent_split_id=parent,
         fingerprint=content,
         algorithm=algorithm,
-        plan_id=plan_id(manifest.spec.decision(manifest.types), content, algorithm, parent),
+        plan_id=manifest.spec.plan_id(manifest.types, content, algorithm, parent),
         uri=None,
         # Old rows keep their codes and only change places: all else that is per row goes through the same order.
         membership=manifest.membership.with_rows(np.vstack([codes, growth.codes.astype(codes.dtype)])[order], keys),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 from evenfold.manifests.fields import Strict
-from evenfold.manifests.identity import digest_table, plan_id
+from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws
 from evenfold.manifests.store.stored import read_manifest
@@ -168,8 +168,8 @@ def _differs(message: str, file: str = "manifest.json") -> Damage:
 
 
 def _plan_is_theirs(manifest: Manifest, header: Header) -> Proven:
-    decision = manifest.spec.decision(manifest.types)
-    expected = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
+    spec, parent = manifest.spec, manifest.parent_split_id
+    expected = spec.plan_id(manifest.types, manifest.fingerprint, manifest.algorithm, parent)
     if expected != manifest.plan_id:
         return _differs(
             f"specification, types and fingerprint make plan_id {expected[:16]}, not {manifest.plan_id[:16]}"

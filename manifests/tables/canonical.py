@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.errors import meant
+from evenfold.splitters.errors import amount as amount, listed as listed, meant, verb as verb
 from evenfold.splitters.numbers import Coded, first_rows, require_present, stable_order
 from numpy.typing import NDArray
 
@@ -56,13 +56,6 @@ def canonical_table(table: pa.Table, columns: Iterable[str], types: Mapping[str,
     # A manifest's type of an encoded column says what became of it, not what it is made of.
     declared = {name: kind for name, kind in types.items() if not is_pseudonym(kind)}
     return pa.table({name: _canonical(table.column(name), declared.get(name), name) for name in names})
-
-
-@dataclass(frozen=True)
-class InKeyOrder:
-    """Canonical columns in key order already, a chunk each: what was sorted on disk, and takes no memory there."""
-
-    table: pa.Table
 
 
 PSEUDONYM = "hmac-sha256-"
@@ -247,6 +240,44 @@ def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], pa.Array
     return numbers[codes], values.take(pa.array(codes[first]))
 
 
+def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
+    """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
+    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
+    digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
+    if array.null_count:
+        # Where values are missing comes before the values, for 0 and "" stand in their places.
+        digest.update(np.packbits(array.is_null().to_numpy(zero_copy_only=False)))
+        array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
+    if pa.types.is_large_string(array.type):
+        ends = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
+        for start in range(0, len(array), STRETCH):  # a hundred million lengths need no copy as large as they are
+            digest.update(np.diff(ends[start : start + STRETCH + 1]).astype("<i8"))
+        digest.update(_bytes_of(array) if len(array) else b"")
+    elif pa.types.is_boolean(array.type):
+        digest.update(array.to_numpy(zero_copy_only=False).astype(np.uint8))
+    elif pa.types.is_floating(array.type):
+        digest.update(np.ascontiguousarray(array.to_numpy(), dtype="<f8"))
+    else:
+        digest.update(array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).to_numpy())
+    return digest.digest()
+
+
+class Digests(TypedDict):
+    """The number of rows of a table, and the type and digest of each column."""
+
+    rows: int
+    columns: dict[str, list[str]]
+
+
+def digests_of(table: pa.Table) -> Digests:
+    """Return how many rows a canonical table has, and the type and digest of each column: what names its content."""
+    columns = {
+        field.name: [TYPE_NAMES[field.type], digest_column(table.column(field.name)).hex()]
+        for field in sorted(table.schema, key=lambda field: str(field.name))
+    }
+    return {"rows": table.num_rows, "columns": columns}
+
+
 ENORMOUS = 1e150  # of larger numbers no variance can be had: the largest float is about 1.8e308
 LET_WAIT = (
     "drop those rows, or let them wait outside of every split: with a key, --missing-target wait (missing_target: wait "
@@ -363,21 +394,3 @@ def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> N
             f"(first {shown(first)!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
             "name a unique key, or several columns that are unique together."
         )
-
-
-def amount(n: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: ``1 row``, ``1,204 rows``."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
-
-
-def verb(n: int, one: str, several: str) -> str:
-    """Return the form of a verb that goes with ``n`` things."""
-    return one if n == 1 else several
-
-
-def listed(things: Iterable[Any], most: int = 5) -> str:
-    """Return ``a, b and c``; where there are more than ``most``, the first of them and how many follow."""
-    names = [str(thing) for thing in things]
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

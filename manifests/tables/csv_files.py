@@ -161,7 +161,8 @@ def read_csv(file: Path, types: Mapping[str, str], schema: Iterable[pa.Field] = 
     parse, convert = _options(file, types, schema)
     try:
         with _lines_of(file) as stream:
-            table = _texts_missing(pa.csv.read_csv(stream, parse_options=parse, convert_options=convert), types)
+            table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
+            table = table if convert.strings_can_be_null else _texts_missing(table, types)
             # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
             fields = zip(table.column_names, table.schema.types, strict=True)
             odd = [name for name, kind in fields if pa.types.is_binary(kind)]
@@ -184,7 +185,8 @@ def _options(
     # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
     seen = {field.name: field.type for field in schema}
     declared = seen | {name: ARROW_TYPES[kind] for name, kind in types.items() if kind != "timestamp"}
-    convert = pa.csv.ConvertOptions(column_types=declared, decimal_point=dialect.decimal)  # text: see _texts_missing
+    convert = pa.csv.ConvertOptions(column_types=declared, decimal_point=dialect.decimal)
+    convert.strings_can_be_null = "text" not in types.values()  # else see _texts_missing
     convert.timestamp_parsers = DAY_FIRST if dialect.day_first else []
     # Not by a line break within quotes, wherever a block of the file ends.
     return pa.csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True), convert
@@ -218,13 +220,17 @@ def csv_batches(
         yield first.select(list(columns)) if columns else first
         for batch in reader:
             n_rows += batch.num_rows
-            yield _texts_missing(batch.select(list(columns)) if columns else batch, types)
+            chosen = batch.select(list(columns)) if columns else batch
+            yield chosen if convert.strings_can_be_null else _texts_missing(chosen, types)
     if batch is not None:
         _require_closed(file, batch.column(batch.num_columns - 1 if last is None else last), n_rows)
 
 
 def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
-    """Return rows whose text misses what stands for nothing: Arrow has one list of such words for all columns."""
+    """Return rows whose text misses what stands for nothing, in columns that are declared text an empty field alone.
+
+    Arrow has one list of such words for all columns.
+    """
     columns = list(rows.columns)
     for i, field in enumerate(rows.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):

@@ -114,7 +114,7 @@ def data_files(source: str | Path) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    tables = (file for file in folder.rglob("*") if _ending(file) in ENDINGS)
+    tables = filter(_kind, folder.rglob("*"))
     files = sorted(file for file in tables if not is_aside(file.relative_to(folder).as_posix()))
     if not files:
         raise SplitError(f"the folder {folder} holds no .parquet and no .csv file; pass one that does.")
@@ -124,30 +124,30 @@ def _inside(folder: Path) -> list[Path]:
 def _beside(path: Path) -> str:
     if not path.parent.exists():
         return f", and no folder {path.parent}"
-    names = sorted(file.name for file in path.parent.iterdir() if _ending(file) in ENDINGS)
+    names = sorted(file.name for file in path.parent.iterdir() if _kind(file))
     near = difflib.get_close_matches(path.name, names, n=3) or names[:5]
     return f"; beside it are {', '.join(near)}" if near else ""
 
 
-def _ending(file: Path) -> str:
-    """Return what a file's name ends in, with the ending below a .gz."""
-    return "".join(file.suffixes[-2:] if file.suffix.lower() == ".gz" else file.suffixes[-1:]).lower()
+def _kind(file: Path) -> str | None:
+    """Return Parquet or CSV, by what a file's name ends in (below a .gz); None of any other."""
+    return ENDINGS.get("".join(file.suffixes[-2:] if file.suffix.lower() == ".gz" else file.suffixes[-1:]).lower())
 
 
-def _kind(file: Path) -> str:
-    if _ending(file) in SPREADSHEETS:
-        raise SplitError(
+def _no_table(file: Path) -> SplitError:
+    if file.suffix.lower() in SPREADSHEETS:
+        return SplitError(
             f"{file} is a spreadsheet; save the sheet as 'CSV UTF-8', or pass pandas.read_excel({file.name!r})."
         )
-    if _ending(file) not in ENDINGS:
-        ending = f"ends in {file.suffix!r}" if file.suffix else "has no ending"
-        raise SplitError(f"{file} {ending}; pass .parquet or .csv files.")
-    return ENDINGS[_ending(file)]
+    ending = f"ends in {file.suffix!r}" if file.suffix else "has no ending"
+    return SplitError(f"{file} {ending}; pass .parquet or .csv files.")
 
 
 def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
     files = data_files(path)
-    kinds = sorted({_kind(file) for file in files})
+    if odd := [file for file in files if not _kind(file)]:
+        raise _no_table(odd[0])
+    kinds = sorted({str(_kind(file)) for file in files})
     if len(kinds) > 1:
         raise SplitError(f"{path} holds {len(files)} files, {' and '.join(kinds)}; name files of one kind.")
     with readable(path, kinds[0]):
@@ -307,7 +307,7 @@ def schema_of(source: Any) -> pa.Schema:
 
 def is_parquet(path: str | Path) -> bool:
     """Return whether every file of a path, folder or glob is Parquet by its ending; False of an address."""
-    return not is_address(path) and all(ENDINGS.get(_ending(file)) == "Parquet" for file in data_files(path))
+    return not is_address(path) and all(_kind(file) == "Parquet" for file in data_files(path))
 
 
 TABLES = (".parquet", ".csv")

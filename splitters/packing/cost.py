@@ -43,8 +43,15 @@ def edges_of(ascending: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
             if _largest(_between(more, n), bins - len(more), fewest) <= stop - first:
                 alone = more
         if len(alone) == n_alone:
-            cuts = _cut(ascending, stretches, _shares(stretches, left, fewest))
-            return ascending[sorted(cuts.union(*alone) - {0, n})]
+            break
+    # Of each stretch where its bins begin, but for the first: an end of the number that stands there, the nearer one.
+    shares, cuts = _shares(stretches, left, fewest), {0, n}.union(*alone)
+    for (first, stop), share in zip(stretches, shares, strict=True):
+        ranks = _steps(first, stop, stop - first, share)[1:]
+        for rank, span in zip(ranks, _spans(ascending, ranks), strict=True):
+            if inside := [end for end in span if first < end < stop]:
+                cuts.add(min(inside, key=lambda end, rank=rank: abs(end - rank)))
+    return ascending[sorted(cuts - {0, n})]
 
 
 def bins_of_numbers(y: NDArray[np.float64], ranked: IntArray, bins: int = QUANTILE_BINS) -> tuple[IntArray, int]:
@@ -90,18 +97,6 @@ def _largest(stretches: Sequence[Span], bins: int, fewest: int) -> float:
         return math.inf
     shares = zip(stretches, _shares(stretches, bins, fewest), strict=True)
     return max(((stop - first) / share for (first, stop), share in shares), default=0.0)
-
-
-def _cut(ascending: NDArray[np.float64], stretches: Sequence[Span], shares: Sequence[int]) -> set[int]:
-    """Return where the bins of each stretch begin, but for its first, of so many bins each."""
-    wanted = [
-        (rank, (first, stop))
-        for (first, stop), share in zip(stretches, shares, strict=True)
-        for rank in _steps(first, stop, stop - first, share)[1:]
-    ]
-    ends = zip(wanted, _spans(ascending, [rank for rank, _ in wanted]), strict=True)
-    inside = [(rank, [at for at in span if first < at < stop]) for (rank, (first, stop)), span in ends]
-    return {min(places, key=lambda at: abs(at - rank)) for rank, places in inside if places}
 
 
 FloatArray = NDArray[np.float64]

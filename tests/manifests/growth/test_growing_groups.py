@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import Manifest, StoredManifest, decide, extend, measure, read_manifest, verify, write_manifest
-from evenfold.manifests.identity import plan_id
 from evenfold.splitters import SplitError
 from tables import arrivals, table
 
@@ -162,7 +161,7 @@ def test_a_split_by_an_earlier_version_of_its_strategy_grows_by_what_it_remember
     earlier = replace(
         now,
         algorithm=algorithm,
-        plan_id=plan_id(now.spec.decision(now.types), now.fingerprint, algorithm),
+        plan_id=now.spec.plan_id(now.types, now.fingerprint, algorithm),
         state=replace(now.state, edges=[0.0], counts=[[[0, n] for n in np.bincount(now.codes).tolist()]]),
     )
     folder = write_manifest(earlier, tmp_path)
