@@ -23,12 +23,6 @@ from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, Balance
 from .growth.arrivals import check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend
 from .growth.newcomers import Snapshot as Snapshot
-from .identity import (
-    canonical_json as canonical_json,
-    digest_json as digest_json,
-    digests_of as digests_of,
-    fingerprint as fingerprint,
-)
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, decide as decide
 from .spec import Columns as Columns, SplitSpec as SplitSpec, read_spec as read_spec
@@ -40,9 +34,11 @@ from .store.write import describe as describe, write_manifest as write_manifest
 from .tables.canonical import (
     canonical_table as canonical_table,
     column_types as column_types,
+    digests_of as digests_of,
     require_columns as require_columns,
     require_complete as require_complete,
 )
+from .tables.keys import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .tables.read import (
     blocks_of as blocks_of,
     column_names as column_names,

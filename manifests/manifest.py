@@ -11,17 +11,17 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import amount, is_pseudonym, listed
-from evenfold.manifests.tables.keys import Lookup, WhichRows, key_table, positions_in
+from evenfold.manifests.tables.keys import Lookup, WhichRows, digest_keys, key_table, positions_in
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter, Stream
 from evenfold.splitters.errors import Displayed, above
 from evenfold.splitters.kernels import CALIBRATION
+from evenfold.splitters.numbers import digest_json
 from evenfold.splitters.strategies.holdout import set_apart
 from numpy.typing import NDArray
 
 from .fields import Algorithm
-from .identity import digest_codes, digest_json, digest_keys, split_id
-from .membership import EXCLUDED, Kind, Labels, Membership, require_fold
+from .membership import EXCLUDED, Kind, Labels, Membership, digest_codes, require_fold
 from .spec import SplitSpec
 from .state import State
 
@@ -175,7 +175,7 @@ class Manifest(Displayed):
             digests = [*digests, digest_codes(self.status)]
         # Codes as they were assigned, with the status apart: deleting a row moves none, and is another decision.
         keys, codes = digest_keys(self.keys, self.n), digest_codes(self.membership.codes)
-        return split_id(self.kind, keys, codes, digests or None)
+        return digest_json({"kind": self.kind, "keys": keys, "codes": codes, "members": digests or None})
 
     @cached_property
     def locked_digest(self) -> str:
@@ -203,6 +203,11 @@ class Manifest(Displayed):
     def altered(self, **changes: Any) -> Manifest:
         """Return the manifest, its rows in memory, with other fields."""
         return Manifest(**{each.name: getattr(self, each.name) for each in fields(Manifest)} | changes)
+
+    @property
+    def plain_types(self) -> dict[str, str]:
+        """The types by which its columns are read: as declared, or as they were found; of pseudonyms none is known."""
+        return {name: kind for name, kind in self.types.items() if not is_pseudonym(kind)} | self.spec.types
 
     @property
     def codes(self) -> NDArray[Any]:
@@ -316,8 +321,8 @@ class Manifest(Displayed):
         if share is None:
             raise SplitError(f"{self.name}: nothing is set apart to calibrate by; name a share (calibration: 0.2).")
         held, roles = np.flatnonzero(positions >= 0), self.spec.columns.roles() or None
-        types = self.spec.types | {name: kind for name, kind in self.types.items() if not is_pseudonym(kind)}
-        again = self.spec.model_copy(update={"types": types, "on_immature": "use", "missing_target": "stop"})
+        update = {"types": self.plain_types, "on_immature": "use", "missing_target": "stop"}
+        again = self.spec.model_copy(update=update)
         rows = Plan(again, read_table(frame, roles, self.spec.types).take(positions[held])).rows()
 
         def parted(i: int, ranks: NDArray[np.int64]) -> Pair:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,13 +14,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.tables.canonical import STRETCH
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import DrawSplitter, Pair, Rows, SplitError, Splitter
 from evenfold.splitters.base import Kind as Kind, pairs_of_labels
 from evenfold.splitters.numbers import encode
 from numpy.typing import NDArray
-
-from .identity import digest_resample
 
 Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
@@ -37,6 +37,26 @@ class Code(IntEnum):
 
 NEVER_TESTED, LOCKED, EXCLUDED, UNKNOWN = Code
 MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
+
+
+def digest_codes(codes: NDArray[Any]) -> str:
+    """Return the SHA-256 of integer codes as little-endian int32, one row after the other."""
+    digest = hashlib.sha256()
+    for start in range(0, len(codes), STRETCH):
+        digest.update(np.ascontiguousarray(codes[start : start + STRETCH], dtype="<i4").tobytes())
+    return digest.hexdigest()
+
+
+def digest_resample(train: NDArray[Any], test: NDArray[Any], n: int) -> str:
+    """Return the SHA-256 of one resample of ``n`` rows, by its counts as little-endian int16."""
+    return hashlib.sha256(resample_counts(train, test, n).astype("<i2").tobytes()).hexdigest()
+
+
+def resample_counts(train: NDArray[Any], test: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """Return how often each of ``n`` rows trains, -1 where it tests, 0 where it does neither."""
+    counts = np.bincount(train, minlength=n)
+    counts[test] = -1
+    return counts
 
 
 def require_role(role: str) -> None:
@@ -58,14 +78,15 @@ class Membership(ABC):
     """The splits of a manifest, rows by rank in key order.
 
     ``codes`` has a row per row and a column per repeat: 0 and above where a row is tested (or may be drawn), -1 never
-    tested, -2 locked, -3 excluded; one column may be given flat. Whoever needs one repeat asks for ``column``, so a
-    membership whose codes lie elsewhere has to offer no more than the methods here.
+    tested, -2 locked, -3 excluded; one column may be given flat. ``parts``: the code of each named part; none where
+    splits are of folds.
     """
 
     unit: ClassVar[str] = "split"
     other: ClassVar[str] = "the rows in use"  # what a code without a name of its own is called
     kind: ClassVar[Kind]
     codes: Codes
+    parts: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.codes.ndim == 1:
@@ -90,19 +111,14 @@ class Membership(ABC):
     def pair(self, i: int) -> Pair:
         """Return split ``i`` as ascending ranks (train, test); repeats follow one another."""
 
-    @abstractmethod
     def digests(self) -> list[str] | None:
         """Return a digest of each split where the codes alone do not say what they are, else None."""
+        return None
 
     @property
     def n_bins(self) -> int:
         """Into how many folds the rows of one repeat are dealt; 1 where they are not dealt out."""
         return 1
-
-    @property
-    def parts(self) -> Mapping[str, int]:
-        """The code of each named part; none where splits are of folds."""
-        return {}
 
     def column(self, repeat: int = 0) -> Codes:
         """Return the code of each row in one repeat."""
@@ -165,13 +181,13 @@ class Labels(Membership):
     other = "fold {}"
     kind = "labels"
     tested: Sequence[int]
-    part_codes: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, codes: Codes, splitter: Splitter) -> Labels:
         """Return the membership that ``codes`` decided by a strategy of labels say."""
         parts = splitter.part_codes()
-        return cls(codes, [code for code in parts.values() if code >= 0] or range(int(codes.max()) + 1), parts)
+        tested = [code for code in parts.values() if code >= 0] or range(int(codes.max()) + 1)
+        return cls(codes, tested, parts=parts)
 
     @property
     def n_splits(self) -> int:
@@ -183,11 +199,6 @@ class Labels(Membership):
         """The number of tested folds or parts of one repeat."""
         return len(self.tested)
 
-    @property
-    def parts(self) -> Mapping[str, int]:
-        """The code of each named part; none where labels are folds."""
-        return self.part_codes
-
     def split_title(self, i: int) -> str:
         """Return what people call split ``i``: ``fold 3``, or ``check part``."""
         repeat, fold = self.split_name(i)
@@ -197,9 +208,6 @@ class Labels(Membership):
         """Return (rest, fold), or (train, part). O(n)."""
         repeat, fold = self.split_name(i)
         return next(pairs_of_labels(self.column(repeat), [self.tested[fold]], parts=bool(self.parts)))
-
-    def digests(self) -> None:
-        """Return None: the codes say it all."""
 
     def with_rows(self, codes: Codes, keys: pa.Table | None) -> Labels:
         """Return the same folds of other rows."""

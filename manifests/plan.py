@@ -25,7 +25,7 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
     verb,
 )
-from evenfold.manifests.tables.keys import encoded_first, key_values, label_ends, matured, waiting_keys
+from evenfold.manifests.tables.keys import content_of, encoded_first, key_values, label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import SEVERAL_TYPES, apart_of, column_names, read_table
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
@@ -37,7 +37,6 @@ from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fractio
 from numpy.typing import NDArray
 
 from .fields import Algorithm, EngineName
-from .identity import content_of
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles

@@ -379,7 +379,8 @@ def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
 
 def modules_of_strategy(name: str | None, params: Mapping[str, Any]) -> dict[str, str]:
     """Return the digest of each module that ``strategy_code`` is a digest of."""
-    paths, strategies = list[str](), [(str(name), params)]
+    paths: list[str] = []
+    strategies: list[tuple[str, Any]] = [(str(name), params)]
     for strategy, of in strategies:  # which those in their parameters join
         if not isinstance(of, Mapping):
             continue

@@ -13,9 +13,17 @@ import pyarrow.compute as pc
 from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import PARTS, WORDS
 from evenfold.manifests.fields import WRITTEN, Dialect, Format, Strict
-from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.manifest import Manifest, ManifestCV
-from evenfold.manifests.membership import EXCLUDED, Draws, Labels, Ranks, Role, fold_column, require_role
+from evenfold.manifests.membership import (
+    EXCLUDED,
+    Draws,
+    Labels,
+    Ranks,
+    Role,
+    fold_column,
+    require_role,
+    resample_counts,
+)
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.header import SCHEMA, Header
 from evenfold.manifests.store.stored import in_memory, manifest_of
@@ -233,7 +241,7 @@ def _column(
     else:
         name, note = FOLDS, TAKEN_BY[to]
         column = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
-    keys, source = kept_keys(manifest), None if data is None else source_of(data, dict(manifest.spec.types))
+    keys, source = kept_keys(manifest), None if data is None else source_of(data, manifest.plain_types)
     if name in (keys.column_names if source is None else source.schema.names):
         raise SplitError(f"the data have a column {name!r} already; rename it, or export without the data.")
     tables = iter([keys])

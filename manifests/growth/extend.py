@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.identity import content_of, digest_json, digests_of
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
 from evenfold.manifests.membership import LOCKED, UNKNOWN
 from evenfold.manifests.plan import used_columns
 from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
 from evenfold.manifests.store.write import write_manifest
-from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, listed, verb
-from evenfold.manifests.tables.keys import matured, positions_in, waiting_keys, with_keys
+from evenfold.manifests.tables.canonical import amount, canonical_table, digests_of, key_order, listed, verb
+from evenfold.manifests.tables.keys import content_of, digest_json, matured, positions_in, waiting_keys, with_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Predefined, SplitError, all_strategies
 from evenfold.splitters.deployed import shown

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 from evenfold.manifests.fields import Strict
-from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws
 from evenfold.manifests.store.stored import read_manifest
@@ -19,7 +18,7 @@ from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 
 from .header import REMEDY, Header, ListedFile, NoManifestError, folder_of, read_header, sha256
-from .write import BLOCK_ROWS, describe
+from .write import BLOCK_ROWS, describe, digest_table
 
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")
 

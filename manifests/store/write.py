@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,12 +14,13 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.store.stored import tables_of
+from evenfold.manifests.tables.canonical import digest_column, whole
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
 from evenfold.splitters.importing import installed
+from evenfold.splitters.numbers import digest_json
 
 from .header import SCHEMA, Described, Header, ListedFile, Part, other_identity, prove_files, read_header, sha256
 
@@ -169,6 +171,18 @@ def write_described(
         stream.write("{\n " + ",\n ".join(lines) + "\n}\n")
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def digest_table(table: pa.Table) -> str:
+    """Return the SHA-256 of a table's values, column after column, whatever file held them."""
+    digests = []
+    for name, column in zip(table.column_names, map(whole, table.columns), strict=True):
+        if pa.types.is_binary(column.type) or pa.types.is_fixed_size_binary(column.type):
+            digests.append([name, hashlib.sha256(b"".join(column.to_pylist())).hexdigest()])
+        else:
+            plain = column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
+            digests.append([name, digest_column(plain).hex()])
+    return digest_json(digests)
 
 
 def _version_before(manifest: Manifest, versions: Path) -> Path | None:

@@ -246,19 +246,19 @@ def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
     digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
     if array.null_count:
         # Where values are missing comes before the values, for 0 and "" stand in their places.
-        digest.update(np.packbits(array.is_null().to_numpy(zero_copy_only=False)))
+        digest.update(np.packbits(array.is_null().to_numpy(zero_copy_only=False)).data)
         array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
     if pa.types.is_large_string(array.type):
         ends = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
         for start in range(0, len(array), STRETCH):  # a hundred million lengths need no copy as large as they are
-            digest.update(np.diff(ends[start : start + STRETCH + 1]).astype("<i8"))
-        digest.update(_bytes_of(array) if len(array) else b"")
+            digest.update(np.diff(ends[start : start + STRETCH + 1]).astype("<i8").data)
+        digest.update(_bytes_of(array).data if len(array) else b"")
     elif pa.types.is_boolean(array.type):
-        digest.update(array.to_numpy(zero_copy_only=False).astype(np.uint8))
+        digest.update(array.to_numpy(zero_copy_only=False).astype(np.uint8).data)
     elif pa.types.is_floating(array.type):
-        digest.update(np.ascontiguousarray(array.to_numpy(), dtype="<f8"))
+        digest.update(np.ascontiguousarray(array.to_numpy(), dtype="<f8").data)
     else:
-        digest.update(array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).to_numpy())
+        digest.update(array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).to_numpy().data)
     return digest.digest()
 
 
@@ -347,7 +347,9 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
         order = stable_order(to_numpy(keys.column(0)))
     else:
         order = np.asarray(pc.sort_indices(keys, [(name, "ascending") for name in key]).to_numpy(), dtype=np.int64)
-    _require_unique(keys.take(order), key, order)
+    ordered = keys.take(order)
+    if not _ascending(ordered, key):
+        raise _not_unique(ordered, key, order)
     return order
 
 
@@ -379,18 +381,17 @@ def _ascending(table: pa.Table, key: list[str]) -> bool:
     return True
 
 
-def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> None:
-    same = np.ones(max(ordered.num_rows - 1, 0), dtype=np.bool_)
+def _not_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> SplitError:
+    same = np.ones(ordered.num_rows - 1, dtype=np.bool_)
     for name in key:
-        column = ordered.column(name).combine_chunks()
+        column = whole(ordered.column(name))
         same &= pc.equal(column[:-1], column[1:]).to_numpy(zero_copy_only=False)
     repeats = np.flatnonzero(same)
-    if repeats.size:
-        at = int(repeats[0])
-        first = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
-        raise SplitError(
-            f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
-            f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
-            f"(first {shown(first)!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
-            "name a unique key, or several columns that are unique together."
-        )
+    at = int(repeats[0])
+    first = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
+    return SplitError(
+        f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
+        f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
+        f"(first {shown(first)!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
+        "name a unique key, or several columns that are unique together."
+    )

@@ -14,20 +14,22 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.identity import canonical_json
 from evenfold.manifests.spec import ROW_KEY, SplitSpec
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.numbers import places_in
+from evenfold.splitters.numbers import canonical_json as canonical_json, digest_json as digest_json, places_in
 from evenfold.splitters.times import ends_of, gap_of, times_of
 from numpy.typing import NDArray
 
 from .canonical import (
     PSEUDONYM,
     STRETCH,
+    Digests,
     amount,
     canonical_table,
     column_types,
+    digest_column,
+    digests_of,
     is_pseudonym,
     key_order,
     missing_key,
@@ -163,6 +165,27 @@ def key_values(keys: pa.Table) -> NDArray[Any]:
         return np.asarray(keys.column(0).to_numpy())
     parts = [column.to_numpy().astype(str) for column in keys.columns]
     return np.array(["|".join(values) for values in zip(*parts, strict=True)], dtype=object)
+
+
+def digest_keys(keys: pa.Table | None, n: int) -> str:
+    """Return the SHA-256 of the keys in key order; without keys the position is the key and the count is enough."""
+    if keys is None:
+        return digest_json({"positions": n})
+    return digest_json([digest_column(keys.column(name)).hex() for name in keys.column_names])
+
+
+def fingerprint(table: pa.Table) -> str:
+    """Return what names the content of a canonical table in key order.
+
+    Independent of container, width of types, column order and row order (the table comes in key order).
+    One changed value, one row more or less, or another type changes it.
+    """
+    return digest_json(digests_of(table))
+
+
+def content_of(digests: Digests, waiting: pa.Table) -> str:
+    """Return the fingerprint of a table and of the keys of the rows that wait beside it."""
+    return digest_json([digest_json(digests), digest_keys(waiting, waiting.num_rows)])
 
 
 def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:

@@ -46,7 +46,8 @@ def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
             yield from (piece for batch in read for piece in slices(pa.Table.from_batches([batch]), rows))
         except pa.ArrowException as error:
             raise SplitError(
-                f"{native} cannot be read as CSV ({reason_of(error)}); declare the column's type."
+                f"{native} cannot be read as CSV ({reason_of(error)}); declare the column's type where the split is "
+                "decided, or pass Parquet, or what evenfold.manifests.read_table(FILE, types={COLUMN: 'text'}) returns."
             ) from None
 
     try:

@@ -49,8 +49,8 @@ def edges_of(ascending: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     for (first, stop), share in zip(stretches, shares, strict=True):
         ranks = _steps(first, stop, stop - first, share)[1:]
         for rank, span in zip(ranks, _spans(ascending, ranks), strict=True):
-            if inside := [end for end in span if first < end < stop]:
-                cuts.add(min(inside, key=lambda end, rank=rank: abs(end - rank)))
+            if inside := [(abs(end - rank), end) for end in span if first < end < stop]:
+                cuts.add(min(inside)[1])
     return ascending[sorted(cuts - {0, n})]
 
 

@@ -12,7 +12,7 @@ from evenfold.splitters.base import LabelSplitter, refines
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
-from evenfold.splitters.numbers import check_choice, check_count, is_real
+from evenfold.splitters.numbers import check_choice, check_count, is_real, is_whole
 from evenfold.splitters.packing.bounds import Published, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, pack_to
@@ -28,7 +28,7 @@ Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
 def of_effort(version: int) -> Any:
     """Make a version another one where a population of packings follows the exchanges."""
     searched = f"{version}.1"
-    return refines(version)(lambda self: searched if self.effort == "max" or self.effort >= HIGH_EFFORT else version)
+    return refines(version)(lambda self: version if is_whole(self.effort) and self.effort < HIGH_EFFORT else searched)
 
 
 class GroupPacker(LabelSplitter):
@@ -93,7 +93,7 @@ class GroupPacker(LabelSplitter):
         parts, n_groups = self.part_codes(), len(rows.group_levels)
         n_bins = len(parts) or self.n_splits
         name = f"{n_bins} parts" if parts else f"n_splits={n_bins}"
-        if self.effort != "max":
+        if not (isinstance(self.effort, str) and self.effort == "max"):
             check_count("effort", self.effort, least=1)
         if self.size_weight != "relative" and not (is_real(self.size_weight) and self.size_weight >= 0):
             raise SplitError(
@@ -258,7 +258,7 @@ class BalancedKFold(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if self.effort != "max":
+        if not (isinstance(self.effort, str) and self.effort == "max"):
             check_count("effort", self.effort, least=1)
 
 
