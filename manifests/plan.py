@@ -40,7 +40,7 @@ from .fields import Algorithm, EngineName
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
-from .state import GroupTable, State, first_entity_table, first_group_table, first_state, is_numeric_target, to_balance
+from .state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
 from .store.stored import StoredManifest
 from .store.write import write_manifest
 
@@ -203,7 +203,8 @@ class Plan:
         membership = self._membership(rows, keys)
         if isinstance(membership, Labels) and rows.groups is not None:
             if columns.group:
-                groups = first_group_table(rows, self.table.column(columns.group), membership)
+                table = GroupTable.of(self.table, columns, splitter.needs, rows.y_holds == "numbers")
+                groups = table.group_table(membership.codes[np.unique(table.groups, return_index=True)[1]])
             else:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
         pairs = isinstance(membership, Pairs)

@@ -211,17 +211,6 @@ def cell_counts(bins: NDArray[Any], strata: NDArray[Any], n_bins: int, n_of_stra
 MOST_COUNTED_CLASSES = 100
 
 
-def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membership) -> pa.Table:
-    """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
-    assert rows.groups is not None
-    first, cells = np.unique(rows.groups, return_index=True)[1], None
-    classes = rows.y is not None and rows.y.dtype.kind == "i" and rows.y.ndim == 1
-    if classes and len(rows.levels) <= MOST_COUNTED_CLASSES:
-        cells = cell_counts(rows.groups, np.asarray(rows.y), rows.n_groups, len(rows.levels))
-    names, sizes = {"group": column.take(first)}, np.bincount(rows.groups, minlength=rows.n_groups)
-    return group_table_of(names, membership.codes[first], sizes, levels=rows.levels, cells=cells)
-
-
 def group_table_of(
     names: dict[str, pa.Array], codes: NDArray[Any], rows: NDArray[Any] | None, generation: int = 0,
     levels: Sequence[Any] = (), cells: NDArray[Any] | None = None,

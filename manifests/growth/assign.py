@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -47,11 +45,7 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     dealing = _Dealing(manifest, arrival)
     notes, groups, quarantined = dealing.drift(), None, None
     if manifest.group_table is not None and manifest.spec.columns.entities:
-        codes = arrival.codes()
-        in_use = arrival.active() & (codes >= LOCKED).all(axis=1)
-        arriving = arrival.table.select(manifest.spec.columns.entities)
-        growth = EntityGrowth(manifest.group_table, arriving, codes, arrival.known < 0, in_use)
-        placed, groups, bridges = growth.placed(dealing.packed, manifest.generation + 1, accept=merged == "accept")
+        placed, groups, bridges = _Entities(dealing).placed(accept=merged == "accept")
         if bridges.size:
             quarantined = None if merged == "accept" else arrival.keys.take(bridges)
             n, names = bridges.size, " and ".join(manifest.spec.columns.entities)
@@ -214,45 +208,33 @@ class _Groups:
         return rows, (f"{reason}; {fate} quarantined.",)
 
 
-# From the rows of new groups, the number of each row's group, and the groups' names, to the folds of each group.
-Pack = Callable[[Ints, Ints, pa.Array], Ints]
-
-
-@dataclass(frozen=True, eq=False)
-class EntityGrowth:
+class _Entities:
     """The rows that arrive, as the levels of their entities, beside what is known of those.
-
-    ``known``: the manifest's table of levels. ``arriving``: the entity columns of the data. ``codes`` (rows, repeats)
-    are those of rows in use; ``new`` says which rows have none yet, ``in_use`` which have one that counts.
 
     Known levels keep their folds. New levels that hang together, by rows that arrive, go where most of these rows have
     a known level or a fold; where none has, they are packed as one group. A row whose levels lie in two folds is a
     bridge: it joins none. O(rows x entities).
     """
 
-    known: pa.Table
-    arriving: pa.Table
-    codes: Ints
-    new: NDArray[np.bool_]
-    in_use: NDArray[np.bool_]
-
-    @cached_property
-    def _levels(self) -> tuple[Ints, pa.Table]:
-        """The levels of each row (rows, columns), known ones first, and the table of new levels."""
-        of_row, levels = levels_of(self.arriving)
-        place = positions_in(self.known.select(["entity", "group"]), levels)
+    def __init__(self, dealing: _Dealing) -> None:
+        arrival, known, entities = dealing.arrival, dealing.manifest.group_table, dealing.manifest.spec.columns.entities
+        assert known is not None
+        self.dealing, self.known, self.codes, self.new = dealing, known, arrival.codes(), arrival.known < 0
+        self.in_use = arrival.active() & (self.codes >= LOCKED).all(axis=1)
+        # The levels of each row (rows, columns), known ones first, and the table of new levels.
+        of_row, levels = levels_of(arrival.table.select(entities))
+        place = positions_in(known.select(["entity", "group"]), levels)
         fresh = np.flatnonzero(place < 0)
         number = place.copy()
-        number[fresh] = self.known.num_rows + np.arange(fresh.size)
-        return number[of_row], levels.take(pa.array(fresh))
+        number[fresh] = known.num_rows + np.arange(fresh.size)
+        self.of_row, self.fresh = number[of_row], levels.take(pa.array(fresh))
 
-    def placed(self, pack: Pack, generation: int, accept: bool) -> tuple[Ints, pa.Table, Ints]:
+    def placed(self, accept: bool) -> tuple[Ints, pa.Table, Ints]:
         """Return the codes of the new rows (rows, repeats), the table of levels with new ones, and the bridges.
 
         A new row that is a bridge gets -3, or with ``accept`` the fold of its first entity.
         """
-        of_row, fresh = self._levels
-        folds = self._folds(pack)
+        of_row, fresh, folds = self.of_row, self.fresh, self._folds()
         agreed = (folds[of_row] == folds[of_row[:, :1]]).all(axis=(1, 2))
         mine = (folds[of_row[:, 0]] == self.codes).all(axis=1)
         bridges = np.flatnonzero((self.new & ~agreed) | (self.in_use & ~(agreed & mine)))
@@ -260,12 +242,12 @@ class EntityGrowth:
         of_fresh = folds[self.known.num_rows :]
         used = np.flatnonzero((of_fresh >= LOCKED).all(axis=1))  # not those of deleted and quarantined rows alone
         names = {name: fresh.column(name).take(pa.array(used)) for name in fresh.column_names}
-        joined = group_table_of(names, of_fresh[used], None, generation)
+        joined = group_table_of(names, of_fresh[used], None, self.dealing.manifest.generation + 1)
         return codes, pa.concat_tables([self.known, joined.cast(self.known.schema)]).combine_chunks(), bridges
 
-    def _folds(self, pack: Pack) -> Ints:
+    def _folds(self) -> Ints:
         """Return the folds of each level (levels, repeats), of known and new ones; -3 where no row decides it."""
-        of_row, fresh = self._levels
+        of_row, fresh = self.of_row, self.fresh
         known_folds = codes_in(self.known).astype(np.int64)
         # The combinations of folds over the repeats, and which of them each known level has.
         distinct = np.unique(np.vstack([known_folds, self.codes[self.in_use]]), axis=0)
@@ -284,7 +266,7 @@ class EntityGrowth:
             rows = np.flatnonzero(self.new & (numbers[of_row] >= 0).any(axis=1))
             # A row's loose levels are of one group and its others are -1, so the largest is that group.
             # Rows in use are anchors of their own, so a loose group has new rows alone.
-            packed = pack(rows, numbers[of_row[rows]].max(axis=1), self._names(numbers))
+            packed = self.dealing.packed(rows, numbers[of_row[rows]].max(axis=1), self._names(numbers))
             folds[loose] = packed[numbers[loose]]
         return folds
 
@@ -308,7 +290,7 @@ class EntityGrowth:
 
     def _names(self, numbers: Ints) -> pa.Array:
         """Return a name for each group of new levels: the least of its levels, so that their order does not matter."""
-        levels = pa.concat_tables([self.known.select(["entity", "group"]), self._levels[1]])
+        levels = pa.concat_tables([self.known.select(["entity", "group"]), self.fresh])
         texts = [f"{entity}={level}" for entity, level in zip(*levels.to_pydict().values(), strict=True)]
         least: dict[int, str] = {}
         for number, text in zip(numbers.tolist(), texts, strict=True):
