@@ -26,8 +26,8 @@ from .growth.newcomers import Snapshot as Snapshot
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, decide as decide
 from .spec import Columns as Columns, SplitSpec as SplitSpec, read_spec as read_spec
-from .state import is_numeric_target as is_numeric_target
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
+from .store.state import is_numeric_target as is_numeric_target
 from .store.stored import StoredManifest as StoredManifest, read_manifest as read_manifest
 from .store.verify import Damage as Damage, Verification as Verification, verify as verify
 from .store.write import describe as describe, write_manifest as write_manifest

@@ -19,7 +19,7 @@ from .figures import Figures
 from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .spec import Columns
-from .state import is_numeric_target
+from .store.state import is_numeric_target
 from .tables.canonical import canonical_table, encoded, numbered, require_complete, require_years, to_numpy
 from .tables.keys import Lookup, pseudonyms
 from .tables.read import apart_of, column_names, read_table

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .fields import Algorithm
 from .membership import EXCLUDED, Kind, Labels, Membership, digest_codes, require_fold
 from .spec import SplitSpec
-from .state import State
+from .store.state import State
 
 
 def _held(positions: NDArray[np.int64], ranks: NDArray[Any]) -> NDArray[np.int64]:
@@ -145,8 +145,7 @@ class Manifest(Displayed):
         """Name, version, rows, splits and identity, in one line."""
         members, grouped = self.membership, self.spec.columns.grouped
         whole = f" by {' and '.join(grouped)}" if grouped else ""
-        n, unit = (len(members.parts), "part") if members.parts else (self.n_splits, members.unit)
-        splits = f"{n:,} {unit}" + ("s" if n != 1 else "")
+        splits = amount(len(members.parts), "part") if members.parts else amount(self.n_splits, members.unit)
         return (
             f"Manifest {self.name} {self.version}: {self.n:,} rows in {splits}{whole} "
             f"({self.algorithm['name']}), id {self.split_id[:12]}"
@@ -295,7 +294,7 @@ class Manifest(Displayed):
         table = read_table(frame, self.spec.columns.key or None, self.spec.types)
         theirs = table if self.keys is None else key_table(table, self.spec, self.types)
         deleted = np.flatnonzero(self.status == DELETED)
-        return Lookup.of(self.keys, theirs, deleted, self.n, self.waiting)
+        return Lookup(self.keys, theirs, deleted, self.n, self.waiting)
 
     def as_cv(self, frame: Any, rows: WhichRows = "all", *, calibration: bool = False) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.

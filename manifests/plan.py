@@ -40,7 +40,7 @@ from .fields import Algorithm, EngineName
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
-from .state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
+from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
 from .store.stored import StoredManifest
 from .store.write import write_manifest
 
@@ -203,7 +203,7 @@ class Plan:
         membership = self._membership(rows, keys)
         if isinstance(membership, Labels) and rows.groups is not None:
             if columns.group:
-                table = GroupTable.of(self.table, columns, splitter.needs, rows.y_holds == "numbers")
+                table = GroupTable(self.table, columns, splitter.needs, rows.y_holds == "numbers")
                 groups = table.group_table(membership.codes[np.unique(table.groups, return_index=True)[1]])
             else:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
@@ -214,7 +214,7 @@ class Plan:
         """Return the groups, which are locked and left (None where none is locked), and what is left."""
         columns = self.spec.columns
         with _by_its_name(columns):
-            table = GroupTable.of(self.table, columns, self.splitter.needs)
+            table = GroupTable(self.table, columns, self.splitter.needs)
             rows = table.rows()
             self.splitter.check(rows)
             if self.spec.holdout is None:
@@ -222,7 +222,7 @@ class Plan:
             mask, locked = np.ones(rows.n_groups, dtype=np.bool_), self._locked_among(rows)
             mask[locked] = False
             left = self.table.select([*columns.grouped, *columns.shared_out]).filter(pa.array(mask[table.groups]))
-            rest = GroupTable.of(left, columns, self.splitter.needs, table.edges is not None).rows()
+            rest = GroupTable(left, columns, self.splitter.needs, table.edges is not None).rows()
             self.splitter.check(rest)
         return table, (locked, np.flatnonzero(mask)), rest
 

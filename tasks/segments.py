@@ -14,7 +14,7 @@ from evenfold.manifests import SplitSpec, canonical_table, read_table, require_c
 from evenfold.manifests.audits.audit import CHECKS, LEARNING
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.plan import default_strategy
-from evenfold.manifests.state import is_numeric_target
+from evenfold.manifests.store.state import is_numeric_target
 from evenfold.reports import verdict_of
 from evenfold.splitters import SplitError
 

@@ -197,9 +197,9 @@ def in_order(source: Source, canonical: Canonical, key: list[str], folder: Path,
         "memory_limit": f"{max(memory // 2, 64 << 20) >> 20}MiB",
         "temp_directory": str(folder / "spilled"),
         "threads": joblib.cpu_count(),
+        "arrow_large_buffer_size": True,
     }
     with closing(duckdb.connect(config=settings)) as database:
-        database.execute("set arrow_large_buffer_size = true")
         database.execute("set enable_progress_bar = false")  # it would be among what a command prints
         database.register("canonical", stream)
         # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. The plan looks at it.
@@ -207,10 +207,8 @@ def in_order(source: Source, canonical: Canonical, key: list[str], folder: Path,
         try:
             reader, rows = database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17), 0
             for batch in reader:
-                yield pa.table(
-                    [column.cast(field.type) for column, field in zip(batch, first.schema, strict=True)],
-                    first.column_names,
-                )
+                columns = [column.cast(kind) for column, kind in zip(batch, first.schema.types, strict=True)]
+                yield pa.table(columns, first.column_names)
                 rows += batch.num_rows
             if not rows:
                 yield first.slice(0, 0)

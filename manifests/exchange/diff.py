@@ -12,7 +12,7 @@ from evenfold.manifests.fields import Strict
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Labels, Ranks, resample_counts
-from evenfold.manifests.state import is_numeric_target
+from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.store.stored import manifest_of
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in, types_of_secret

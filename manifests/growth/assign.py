@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
-from evenfold.manifests.state import State, bins_of, cell_counts, group_table_of, levels_of, shares_of, to_balance
+from evenfold.manifests.store.state import State, bins_of, cell_counts, group_table_of, levels_of, shares_of, to_balance
 from evenfold.manifests.tables.canonical import amount, numbered, verb
 from evenfold.manifests.tables.keys import key_values, positions_in
 from evenfold.splitters import HashSplit, SplitError, Stream

@@ -84,7 +84,7 @@ def extend(
 
 def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missing: float) -> Extension:
     require_growable(manifest)
-    arrival = Arrival.of(manifest, data, batch)
+    arrival = Arrival(manifest, data, batch)
     require_present(manifest, arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED)), max_missing)
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth)
@@ -209,24 +209,16 @@ def _moved(parent: Manifest, child: Manifest) -> int:
     return max(int((before.membership.codes != parent.membership.codes).any(axis=1).sum()), 1)
 
 
-@dataclass(frozen=True, eq=False)
 class Arrival:
     """The used columns of the data in key order; ``known`` is each row's place in the manifest, -1 for a new row.
 
-    ``waiting``: the keys of the rows that are left out, because their targets are not known yet.
+    ``waiting``: the keys of the rows that are left out, because their targets are not known yet. Raises SplitError for
+    missing values and repeated keys.
     """
 
-    manifest: Manifest
-    table: pa.Table
-    known: NDArray[np.int64]
-    batch: bool
-    waiting: pa.Table | None = None
-
-    @classmethod
-    def of(cls, manifest: Manifest, data: Any, batch: bool) -> Arrival:
-        """Return the data as they stand to ``manifest``; raises SplitError for missing values and repeated keys."""
+    def __init__(self, manifest: Manifest, data: Any, batch: bool) -> None:
         assert manifest.keys is not None
-        spec = manifest.spec
+        self.manifest, self.batch, spec = manifest, batch, manifest.spec
         used = used_columns(spec, replace(manifest.splitter.needs, fixed=False))  # nobody gives new rows a fold
         if batch and spec.may_wait:
             raise SplitError(
@@ -237,18 +229,16 @@ class Arrival:
         spec.require_complete(table.drop_columns(spec.columns.key))
         table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
-        table = table if order is None else table.take(order)
-        positions = positions_in(manifest.keys, table.select(manifest.keys.column_names))
-        left_out = waiting_keys(waiting, spec, manifest.types, table.select(manifest.keys.column_names))
-        arrival = cls(manifest, table, positions, batch, left_out)
-        repeated = np.flatnonzero(positions >= 0)
+        self.table = table if order is None else table.take(order)
+        self.known = positions_in(manifest.keys, self.keys)
+        self.waiting = waiting_keys(waiting, spec, manifest.types, self.keys)
+        repeated = np.flatnonzero(self.known >= 0)
         if batch and repeated.size:
-            key = ", ".join(map(shown, arrival.keys.slice(int(repeated[0]), 1).to_pylist()[0].values()))
+            key = ", ".join(map(shown, self.keys.slice(int(repeated[0]), 1).to_pylist()[0].values()))
             raise SplitError(
                 f"{repeated.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(repeated.size, 'is', 'are')} "
                 f"in the manifest already (first key {key}); pass new rows only, or the whole table without batch."
             )
-        return arrival
 
     @property
     def keys(self) -> pa.Table:

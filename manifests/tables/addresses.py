@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,11 @@ class Source:
     native: Any
     about_rows: int | None = None
 
+    def __post_init__(self) -> None:
+        # What pandas calls an index that has no name is no column.
+        columns = pa.schema([field for field in self.schema if not INDEX.fullmatch(field.name)])
+        object.__setattr__(self, "schema", columns)
+
     def bytes_of(self, columns: list[str]) -> int | None:
         """Return about how many bytes ``columns`` take in memory; None where the number of rows is not known."""
         rows = self.about_rows if self.n_rows is None else self.n_rows
@@ -50,10 +55,6 @@ class Source:
         types = [self.schema.field(name).type for name in columns]
         fixed = sum(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in types)
         return rows * int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
-
-    def without_index(self) -> Source:
-        """Return the table without what pandas calls an index that has no name."""
-        return replace(self, schema=pa.schema([field for field in self.schema if not INDEX.fullmatch(field.name)]))
 
 
 def opened(address: str) -> Source:
@@ -130,7 +131,7 @@ def from_everywhere(address: str) -> str:
 def stream_of(data: Any) -> Source | None:
     """Return a DuckDB relation, a lazy frame of polars or a frame of Dask or Spark as a table; None of all else."""
     verb, source_of = _STREAMS.get(type(data).__module__.partition(".")[0].lstrip("_"), ("", None))
-    return source_of(data).without_index() if source_of is not None and hasattr(data, verb) else None
+    return source_of(data) if source_of is not None and hasattr(data, verb) else None
 
 
 def slices(table: pa.Table, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:

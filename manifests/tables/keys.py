@@ -7,7 +7,6 @@ import hmac
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -212,41 +211,29 @@ def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
     return np.asarray(positions.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class Lookup:
-    """The places of rows that are named by key, or by position where there is no key.
+    """The places among the known ``keys`` of rows that are looked up by theirs, or by position where there is no key.
 
-    ``rank`` is the place among the known rows of each row that was looked up, -1 where it has none; ``waits`` says
-    which of the latter are known to wait.
+    ``rank`` is the place among the known rows of each row of ``wanted``, -1 where it has none; ``waits`` says which of
+    the latter are known to wait; the ``optional`` known rows may be absent. SplitError where positions are not as many.
+    O(n).
     """
 
-    keys: pa.Table | None
-    wanted: pa.Table
-    rank: NDArray[np.int64]
-    optional: NDArray[np.int64]
-    n_known: int
-    waits: NDArray[np.bool_]
-
-    @classmethod
-    def of(
-        cls,
-        keys: pa.Table | None,
-        wanted: pa.Table,
-        optional: NDArray[np.int64],
-        n_known: int,
+    def __init__(
+        self, keys: pa.Table | None, wanted: pa.Table, optional: NDArray[np.int64], n_known: int,
         waiting: pa.Table | None,
-    ) -> Lookup:
-        """Look the rows of ``wanted`` up among ``keys``; the ``optional`` known rows may be absent. O(n)."""
-        if keys is None:
-            if wanted.num_rows != n_known:
-                raise SplitError(
-                    f"the manifest holds {n_known:,} rows by position (it has no key column) and the data have "
-                    f"{wanted.num_rows:,}; pass the same rows in the same order, or split with a key."
-                )
-            return cls(None, wanted, np.arange(n_known), optional, n_known, np.zeros(n_known, dtype=np.bool_))
-        rank = np.arange(n_known) if wanted.equals(keys) else positions_in(keys, wanted)
-        waits = np.zeros(rank.size, dtype=np.bool_) if waiting is None else positions_in(waiting, wanted) >= 0
-        return cls(keys, wanted, rank, optional, n_known, waits & (rank < 0))
+    ) -> None:  # fmt: skip
+        self.keys, self.wanted, self.optional, self.n_known = keys, wanted, optional, n_known
+        if keys is None and wanted.num_rows != n_known:
+            raise SplitError(
+                f"the manifest holds {n_known:,} rows by position (it has no key column) and the data have "
+                f"{wanted.num_rows:,}; pass the same rows in the same order, or split with a key."
+            )
+        same = keys is None or wanted.equals(keys)
+        self.rank = np.arange(n_known) if keys is None or same else positions_in(keys, wanted)
+        self.waits = np.zeros(self.rank.size, dtype=np.bool_)
+        if keys is not None and waiting is not None:
+            self.waits = (positions_in(waiting, wanted) >= 0) & (self.rank < 0)
 
     @cached_property
     def row(self) -> NDArray[np.int64]:

@@ -71,13 +71,13 @@ def apart_of(source: Any) -> Source | None:
     if isinstance(source, Source):
         return source
     if is_address(source):
-        return opened(source).without_index()
+        return opened(source)
     if not isinstance(source, (str, Path)):
         return stream_of(source)
     if not is_parquet(source):
         return None
     with readable(source):
-        return of_parquet(parquet_data(data_files(source)), str(source), partial(readable, source)).without_index()
+        return of_parquet(parquet_data(data_files(source)), str(source), partial(readable, source))
 
 
 def no_rows(table: str) -> SplitError:

@@ -13,7 +13,7 @@ from evenfold.manifests.figures import BalanceReport, RowsBalance, points
 from evenfold.manifests.joined import Joined, compared_with_all
 from evenfold.manifests.manifest import ACTIVE, Manifest
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Draws, Labels
-from evenfold.manifests.state import is_numeric_target
+from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, to_numpy
 from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray

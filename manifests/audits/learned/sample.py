@@ -18,7 +18,7 @@ from evenfold.manifests.audits.features import in_floats, ranks_of
 from evenfold.manifests.audits.findings import NotAsked
 from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.membership import NEVER_TESTED
-from evenfold.manifests.state import is_numeric_target
+from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError, Stream

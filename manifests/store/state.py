@@ -13,6 +13,8 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from evenfold.manifests.membership import EXCLUDED, UNKNOWN, Labels, Membership, fold_column
+from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import LabelSplitter, Needs, Predefined, Rows, Splitter
 from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
@@ -21,9 +23,7 @@ from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.parts import shares_of_parts
 from numpy.typing import NDArray
 
-from .membership import EXCLUDED, UNKNOWN, Labels, Membership, fold_column
-from .spec import Columns
-from .store.header import Remembered
+from .header import Remembered
 
 MOST_CELLS = 1_000
 MOST_EDGES = 100
@@ -216,7 +216,7 @@ def group_table_of(
     levels: Sequence[Any] = (), cells: NDArray[Any] | None = None,
 ) -> pa.Table:  # fmt: skip
     """Return the table of groups with a name, with ``cells`` (groups, levels) of their rows where classes are few."""
-    n, columns = len(codes), dict[str, Any](names)
+    n, columns = len(codes), dict[str, pa.Array | NDArray[Any]](names)
     columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
     columns["rows"] = pa.nulls(n, pa.int64()) if rows is None else pa.array(rows, pa.int64())
     columns["generation"] = np.full(n, generation, dtype=np.int16)
@@ -253,29 +253,17 @@ def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
     return group_table_of({name: levels.column(name) for name in levels.column_names}, best, rows)
 
 
-@dataclass(frozen=True, eq=False)
 class GroupTable:
     """The rows of each class in each group, and which group a row is of; both numbered by first appearance.
 
     ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has
     a code. ``levels`` are the classes of each column, ``tables`` the rows of each in each group (groups, classes); of
-    rows alone where there is no column.
+    rows alone where there is no column. ``numeric``: whether one column is cut into bins, where ``table`` holds but
+    some of the rows that show it. O(n), with numbers O(n log n).
     """
 
-    values: pa.Array
-    groups: NDArray[Any]
-    strata: tuple[NDArray[Any], ...]
-    levels: tuple[pa.Array, ...]
-    edges: NDArray[np.float64] | None
-    tables: list[NDArray[np.int64]]
-
-    @classmethod
-    def of(cls, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> GroupTable:
-        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n).
-
-        ``numeric``: whether the column is cut into bins, where the rows are but some of those that show it.
-        """
-        groups, values = numbered(table.column(str(columns.group)))
+    def __init__(self, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> None:
+        self.groups, self.values = numbered(table.column(str(columns.group)))
         names, edges = columns.shared_out if needs.y != "ignored" else [], None
         strata, levels = list[NDArray[Any]](), list[pa.Array]()
         if len(names) == 1 and (is_numeric_target(table.column(names[0])) if numeric is None else numeric):
@@ -291,10 +279,10 @@ class GroupTable:
                 levels.append(classes)
         widths = [len(classes) for classes in levels] if edges is None else [edges.size + 1]
         for width in widths:
-            require_table(len(values), width)
-        counted = list(zip(strata, widths, strict=True)) or [(np.zeros(groups.size, dtype=np.int8), 1)]
-        tables = [cell_counts(groups, codes, len(values), width) for codes, width in counted]
-        return cls(values, groups, tuple(strata), tuple(levels), edges, tables)
+            require_table(len(self.values), width)
+        counted = list(zip(strata, widths, strict=True)) or [(np.zeros(self.groups.size, dtype=np.int8), 1)]
+        self.strata, self.levels, self.edges = strata, levels, edges
+        self.tables = [cell_counts(self.groups, codes, len(self.values), width) for codes, width in counted]
 
     def rows(self) -> GroupRows:
         """Return what a strategy looks at: the table of one column, those of several side by side, or sizes alone."""
