@@ -1,6 +1,7 @@
 """A table with a column for everything that a strategy may need, and the specification that a splitter stands for."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,15 @@ def counts(draw: Any, most: int = 9) -> Any:
     n, columns = draw(st.integers(3, most)), draw(st.integers(1, 3))
     cells = st.lists(st.sampled_from([0, 0, 1, 2, 7, 12]), min_size=columns, max_size=columns).filter(any)
     return np.array(draw(st.lists(cells, min_size=n, max_size=n)))
+
+
+def to_folder(frame: pd.DataFrame, folder: Path) -> Path:
+    (folder / "parts").mkdir()
+    frame.iloc[:20].to_parquet(folder / "parts" / "a.parquet")
+    frame.iloc[20:].to_parquet(folder / "parts" / "b.parquet")
+    return folder / "parts"
+
+
+def to_csv(frame: pd.DataFrame, folder: Path) -> Path:
+    frame.to_csv(folder / "data.csv", index=False)
+    return folder / "data.csv"

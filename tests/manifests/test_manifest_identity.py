@@ -26,7 +26,7 @@ from evenfold.splitters import (
     Splitter,
     StratifiedBootstrap,
 )
-from tables import TYPES, quick_spec_of, spec_of, table
+from tables import TYPES, quick_spec_of, spec_of, table, to_csv, to_folder
 
 MOMENT = dt.datetime(2024, 1, 1)
 THOROUGH = [SortedStratifiedKFold(4), BalancedGroupKFold(4), StratifiedBootstrap(3), ForwardChaining(3)]
@@ -36,18 +36,6 @@ NAMED = {type(splitter): splitter for splitter in CASES if spec_of(splitter) is 
 def to_parquet(frame: pd.DataFrame, folder: Path) -> Path:
     frame.to_parquet(folder / "data.parquet")
     return folder / "data.parquet"
-
-
-def to_csv(frame: pd.DataFrame, folder: Path) -> Path:
-    frame.to_csv(folder / "data.csv", index=False)
-    return folder / "data.csv"
-
-
-def to_folder(frame: pd.DataFrame, folder: Path) -> Path:
-    (folder / "parts").mkdir()
-    frame.iloc[:20].to_parquet(folder / "parts" / "a.parquet")
-    frame.iloc[20:].to_parquet(folder / "parts" / "b.parquet")
-    return folder / "parts"
 
 
 def chunked(frame: pd.DataFrame, folder: Path) -> pa.Table:

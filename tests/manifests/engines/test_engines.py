@@ -24,7 +24,7 @@ from evenfold.manifests.exchange.partition import rows_of
 from evenfold.manifests.store.write import describe
 from evenfold.manifests.tables.source import source_of
 from evenfold.splitters import SplitError, Splitter
-from tables import TYPES, quick_spec_of, spec_of, table
+from tables import TYPES, quick_spec_of, spec_of, table, to_csv, to_folder
 
 NAMED = {type(splitter): splitter for splitter in reversed(CASES) if spec_of(splitter) is not None}.values()
 QUICK = {"params": {"effort": 1}}
@@ -91,20 +91,8 @@ def test_several_columns_are_shared_out_alike_out_of_core(tmp_path: Path) -> Non
     assert_same(out_of_core(spec, hard(), tmp_path), decide(spec, hard()))
 
 
-def to_folder(frame: pd.DataFrame, folder: Path) -> str:
-    (folder / "parts").mkdir()
-    frame.iloc[:20].to_parquet(folder / "parts" / "a.parquet")
-    frame.iloc[20:].to_parquet(folder / "parts" / "b.parquet")
-    return str(folder / "parts" / "*.parquet")
-
-
-def to_csv(frame: pd.DataFrame, folder: Path) -> Path:
-    frame.to_csv(folder / "data.csv", index=False)
-    return folder / "data.csv"
-
-
 SOURCES: list[Callable[[pd.DataFrame, Path], Any]] = [
-    to_folder,
+    lambda frame, folder: f"{to_folder(frame, folder)}/*.parquet",
     to_csv,
     lambda frame, folder: duckdb.connect().from_df(frame),
     lambda frame, folder: pl.from_pandas(frame).lazy().filter(pl.col("number") > -1),

@@ -1,6 +1,7 @@
 """Splits go out in the forms of others and come back as the same split; what a form cannot say is said."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
@@ -98,6 +99,17 @@ def test_folds_have_no_three_words(tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="no column 'part'; they have id"):
         adopt(frame, "part", "id")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_leaves_by_the_type_that_its_split_knows_whatever_a_file_shows_first(tmp_path: Path) -> None:
+    frame, file = pd.DataFrame({"id": np.arange(150_000).astype(str), "z": "0"}), tmp_path / "rows.csv"
+    for column, outcome in (("id", nullcontext()), ("z", pytest.raises(SplitError, match="or pass Parquet, or what"))):
+        frame.loc[149_999, column] = "last"
+        frame.to_csv(file, index=False)
+        manifest = decide(file, key="id", strategy="HashSplit", params=PARTS)
+        with outcome:
+            export(manifest, "vertex", tmp_path / f"{column}.csv", file)
+    assert adopt(tmp_path / "id.csv", "split", "id").split_id == manifest.split_id
 
 
 @pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
