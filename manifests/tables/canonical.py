@@ -103,18 +103,15 @@ def infer_type(arrow: pa.DataType, name: str) -> str:
     """Return the type name that an Arrow type stands for; raises SplitError for one that has none."""
     if pa.types.is_dictionary(arrow):
         return infer_type(arrow.value_type, name)
-    for kind, matches in (
-        ("bool", pa.types.is_boolean),
-        ("int", pa.types.is_integer),
-        ("float", pa.types.is_floating),
-        ("float", pa.types.is_decimal),
-        ("timestamp", pa.types.is_timestamp),
-        ("date", pa.types.is_date),
-        ("text", pa.types.is_string),
-        ("text", pa.types.is_large_string),
-        ("text", pa.types.is_string_view),
-    ):
-        if matches(arrow):
+    for kind, tests in {
+        "bool": (pa.types.is_boolean,),
+        "int": (pa.types.is_integer,),
+        "float": (pa.types.is_floating, pa.types.is_decimal),
+        "timestamp": (pa.types.is_timestamp,),
+        "date": (pa.types.is_date,),
+        "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    }.items():
+        if any(test(arrow) for test in tests):
             return kind
     if pa.types.is_null(arrow):
         raise SplitError(
@@ -240,6 +237,12 @@ def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], pa.Array
     return numbers[codes], values.take(pa.array(codes[first]))
 
 
+def filled(array: pa.Array) -> pa.Array:
+    """Return a canonical column with "", False or 0 where it misses a value."""
+    zero: Any = "" if pa.types.is_large_string(array.type) else False if pa.types.is_boolean(array.type) else 0
+    return array.fill_null(pa.scalar(zero, array.type))
+
+
 def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
     """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
     array = whole(column) if isinstance(column, pa.ChunkedArray) else column
@@ -247,7 +250,7 @@ def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
     if array.null_count:
         # Where values are missing comes before the values, for 0 and "" stand in their places.
         digest.update(np.packbits(array.is_null().to_numpy(zero_copy_only=False)).data)
-        array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
+        array = filled(array)
     if pa.types.is_large_string(array.type):
         ends = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
         for start in range(0, len(array), STRETCH):  # a hundred million lengths need no copy as large as they are

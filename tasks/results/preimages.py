@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from evenfold.manifests import digest_json
-from evenfold.manifests.tables.canonical import STRETCH, amount, listed, to_numpy, whole
+from evenfold.manifests.tables.canonical import STRETCH, amount, filled, listed, to_numpy, whole
 from evenfold.splitters.kernels import mixed
 from evenfold.tasks.outcomes import Outcome
 from numpy.typing import NDArray
@@ -215,8 +215,7 @@ def _hashes(array: pa.Array) -> NDArray[np.uint64]:
         words = pd.util.hash_array(encoded.dictionary.to_numpy(zero_copy_only=False).astype(object), categorize=False)
         values = words[encoded.indices.fill_null(0).to_numpy()] if words.size else np.zeros(len(array), np.uint64)
     else:
-        plain = array.fill_null(pa.scalar(0).cast(array.type)) if array.null_count else array
-        numbers = to_numpy(plain)
+        numbers = to_numpy(filled(array))
         values = numbers.view(np.uint64) if numbers.itemsize == 8 else numbers.astype(np.uint64)
     hashes = mixed(values, 0) >> np.uint64(48)
     hashes[array.is_null().to_numpy(zero_copy_only=False)] = 0
