@@ -46,8 +46,9 @@ class Stream:
 
     def sides(self, n: int, first: int, second: int) -> tuple[IntArray, IntArray]:
         """Return the ``first`` and the next ``second`` positions of ``permutation``, each ascending, in O(n)."""
-        rows, mask = self._keys(1, n)
-        keys = rows.reshape(n)
+        keys, mask = self.raw(n), np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
+        keys &= ~mask
+        keys |= np.arange(n, dtype=np.uint64)
         keys.partition([end for end in {first, first + second} if end < n])
         keys &= mask
         places, side = keys.view(np.int64), np.zeros(n, dtype=np.int8)
@@ -72,20 +73,12 @@ class Stream:
 
     def shuffled_rows(self, rows: int, n: int) -> IntArray:
         """Return ``rows`` independent permutations of 0..n-1, one a row."""
-        keys, mask = self._keys(rows, n)
-        keys.sort(axis=1)
-        keys &= mask
-        return keys.view(np.int64)
-
-    def _keys(self, rows: int, n: int) -> tuple[NDArray[np.uint64], np.uint64]:
-        """Return ``rows`` times 0..n-1 in the low bits of random integers: in their order, random permutations.
-
-        And the mask of those bits.
-        """
         keys, mask = self.raw(rows * n).reshape(rows, n), np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
         keys &= ~mask
         keys |= np.arange(n, dtype=np.uint64)
-        return keys, mask
+        keys.sort(axis=1)
+        keys &= mask
+        return keys.view(np.int64)
 
     def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
         """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).

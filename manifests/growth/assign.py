@@ -52,10 +52,11 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
             fate = "accepted as asked, so these leak" if merged == "accept" else "quarantined"
             notes += (f"{amount(n, 'row')} {verb(n, 'has', 'have')} {names} of two folds; {fate}.",)
     elif manifest.group_table is not None:
-        grouped = _Groups(dealing)
-        placed, groups = grouped.codes(), grouped.table
-        quarantined, merge_notes = grouped.merged(merged)
-        notes += merge_notes
+        group = str(manifest.spec.columns.group)
+        folds, groups = _by_group(dealing, group)
+        placed = folds[arrival.new]
+        quarantined, torn = _torn(arrival, group, folds, groups, merged)
+        notes += torn
     else:
         keys, strata = arrival.keys.take(arrival.new), dealing.strata[arrival.new]
         placed = np.column_stack([dealing.by_rule(keys, strata, repeat) for repeat in range(dealing.n_repeats)])
@@ -151,61 +152,49 @@ class _Dealing:
         )
 
 
-class _Groups:
-    """The groups among the arriving rows: known ones keep their fold, new ones are packed."""
+def _by_group(dealing: _Dealing, group: str) -> tuple[Ints, pa.Table]:
+    """Return each row's fold (rows by repeats), and the table of groups: known ones keep theirs, new are packed."""
+    manifest, arrival, known = dealing.manifest, dealing.arrival, dealing.manifest.group_table
+    assert known is not None
+    column = arrival.table.column(group)
+    place = positions_in(known.select(["group"]), pa.table({"group": column})).copy()
+    old, theirs = arrival.known >= 0, arrival.codes()
+    stays = old & column.is_null().to_numpy()
+    fresh = np.flatnonzero((place < 0) & ~stays)
+    codes, groups = numbered(column.take(fresh))
+    packed = dealing.packed(fresh, codes.astype(np.int64), groups)
+    if manifest.spec.missing_group == "alone":  # a group that is named late follows its rows
+        packed[codes[old[fresh]]] = theirs[fresh[old[fresh]]]
+    place[fresh] = known.num_rows + codes
+    # Of the known rows as well, whose codes _torn() compares with it.
+    folds = np.where(stays[:, None], theirs, np.vstack([codes_in(known).astype(np.int64), packed])[place])
+    joined = group_table_of({"group": groups}, packed, None, manifest.generation + 1)
+    joined = joined.cast(pa.schema([known.schema.field(name) for name in joined.column_names]))
+    return folds, pa.concat_tables([known, joined], promote_options="default").combine_chunks()
 
-    def __init__(self, dealing: _Dealing) -> None:
-        self.dealing, self.arrival = dealing, dealing.arrival
-        table = dealing.manifest.group_table
-        assert table is not None
-        assert dealing.manifest.spec.columns.group is not None
-        self.known = table
-        self.column = dealing.arrival.table.select([dealing.manifest.spec.columns.group]).rename_columns(["group"])
-        self.place = positions_in(table.select(["group"]), self.column)
-        self.table: pa.Table = table
 
-    def codes(self) -> NDArray[np.int64]:
-        """Return the code of each new row (rows by repeats), and let ``table`` grow by the new groups."""
-        old, theirs = self.arrival.known >= 0, self.arrival.codes()
-        stays = old & self.column.column(0).is_null().to_numpy()
-        fresh = np.flatnonzero((self.place < 0) & ~stays)
-        codes, groups = numbered(self.column.column(0).take(fresh))
-        folds, generation = codes_in(self.known).astype(np.int64), self.dealing.manifest.generation + 1
-        packed = self.dealing.packed(fresh, codes.astype(np.int64), groups)
-        if self.dealing.manifest.spec.missing_group == "alone":  # a group that is named late follows its rows
-            packed[codes[old[fresh]]] = theirs[fresh[old[fresh]]]
-        all_folds = np.vstack([folds, packed])
-        joined = group_table_of({"group": groups}, packed, None, generation)
-        joined = joined.cast(pa.schema([self.known.schema.field(name) for name in joined.column_names]))
-        self.table = pa.concat_tables([self.known, joined], promote_options="default").combine_chunks()
-        place = self.place.copy()
-        place[fresh] = self.known.num_rows + codes
-        # Of the known rows as well: merged() compares it with the codes that these have.
-        self._fold_of_row = np.where(stays[:, None], theirs, all_folds[place])
-        return self._fold_of_row[self.arrival.new]
-
-    def merged(self, policy: Merged) -> tuple[pa.Table | None, tuple[str, ...]]:
-        """Return the keys of rows to quarantine, and what is to be said: groups whose rows lie in several folds."""
-        stray = (self.arrival.known >= 0) & np.any(self.arrival.codes() != self._fold_of_row, axis=1)
-        n_stray = int(stray.sum())
-        if not n_stray:
-            return None, ()
-        groups = np.unique(positions_in(self.table.select(["group"]), self.column.filter(stray)))
-        values = self.table.column("group").take(groups).combine_chunks()
-        quarantined = (self.arrival.known >= 0) & ~self.arrival.active()
-        torn = pc.and_not(pc.is_in(self.column.column(0), value_set=values), pa.array(quarantined))
-        rows = self.arrival.keys.filter(torn)
-        listing = ", ".join(shown(value) for value in values[:3].to_pylist())
-        if not rows.num_rows:
-            return None, ()
-        reason = (
-            f"{amount(groups.size, 'group')} ({listing}) {verb(groups.size, 'holds', 'hold')} "
-            f"{amount(n_stray, 'row')} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group"
-        )
-        if policy == "accept":
-            return None, (f"{reason}; accepted as asked, so {verb(groups.size, 'it leaks', 'they leak')}.",)
-        fate = f"{verb(groups.size, 'its', 'their')} {amount(rows.num_rows, 'row')} {verb(rows.num_rows, 'is', 'are')}"
-        return rows, (f"{reason}; {fate} quarantined.",)
+def _torn(
+    arrival: Arrival, group: str, folds: Ints, groups: pa.Table, policy: Merged
+) -> tuple[pa.Table | None, tuple[str, ...]]:
+    """Return the keys of rows to quarantine, and what is to be said: groups whose rows lie in several folds."""
+    stray = (arrival.known >= 0) & np.any(arrival.codes() != folds, axis=1)
+    n_stray, column = int(stray.sum()), arrival.table.column(group)
+    if not n_stray:
+        return None, ()
+    places = np.unique(positions_in(groups.select(["group"]), pa.table({"group": column.filter(pa.array(stray))})))
+    values, n = groups.column("group").take(places).combine_chunks(), places.size
+    quarantined = (arrival.known >= 0) & ~arrival.active()
+    rows = arrival.keys.filter(pc.and_not(pc.is_in(column, value_set=values), pa.array(quarantined)))
+    if not rows.num_rows:
+        return None, ()
+    reason = (
+        f"{amount(n, 'group')} ({', '.join(map(shown, values[:3].to_pylist()))}) {verb(n, 'holds', 'hold')} "
+        f"{amount(n_stray, 'row')} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group"
+    )
+    if policy == "accept":
+        return None, (f"{reason}; accepted as asked, so {verb(n, 'it leaks', 'they leak')}.",)
+    fate = f"{verb(n, 'its', 'their')} {amount(rows.num_rows, 'row')} {verb(rows.num_rows, 'is', 'are')} quarantined"
+    return rows, (f"{reason}; {fate}.",)
 
 
 class _Entities:
