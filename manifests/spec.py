@@ -75,7 +75,7 @@ class Columns(Strict):
                 fields[role] = [name for i, name in enumerate(names) if name not in names[:i]]
             elif names is None or isinstance(names, str):
                 fields[role] = [] if names is None else [names]
-        for name in fields.get("key", []):
+        for name in key if isinstance(key := fields.get("key"), list) else []:
             if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", str(name)):
                 raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
         if isinstance(fields.get("group"), (list, tuple)):
