@@ -87,7 +87,7 @@ def _asked(manifest: Manifest) -> dict[int, float]:
 
 def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> BalanceReport:
     """Return the report with what the columns of the data say of places, which are ranks of rows."""
-    manifest, columns, update = beside.manifest, beside.manifest.spec.columns, dict[str, Any]()
+    manifest, columns, update = beside.manifest, beside.manifest.spec.columns, dict[str, object]()
     column, rows = manifest.in_use.column(), beside.lookup.exact_rows()
     sets = [np.flatnonzero(column >= LOCKED), *places]
     figures: list[Figures] = [{} for _ in sets]
