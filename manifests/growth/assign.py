@@ -45,7 +45,7 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     dealing = _Dealing(manifest, arrival)
     notes, groups, quarantined = dealing.drift(), None, None
     if manifest.group_table is not None and manifest.spec.columns.entities:
-        placed, groups, bridges = _Entities(dealing).placed(accept=merged == "accept")
+        placed, groups, bridges = EntityGrowth(dealing).placed(accept=merged == "accept")
         if bridges.size:
             quarantined = None if merged == "accept" else arrival.keys.take(bridges)
             n, names = bridges.size, " and ".join(manifest.spec.columns.entities)
@@ -197,7 +197,7 @@ def _torn(
     return rows, (f"{reason}; {fate}.",)
 
 
-class _Entities:
+class EntityGrowth:
     """The rows that arrive, as the levels of their entities, beside what is known of those.
 
     Known levels keep their folds. New levels that hang together, by rows that arrive, go where most of these rows have
