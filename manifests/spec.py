@@ -299,8 +299,8 @@ class SplitSpec(Strict):
 
     def plan_id(self, types: dict[str, str], content: str, algorithm: Algorithm, parent: str | None = None) -> str:
         """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what."""
-        asked = {"decision": self.decision(types), "fingerprint": content, "algorithm": algorithm}
-        return digest_json(asked | {"parent_split_id": parent})
+        plan = {"decision": self.decision(types), "fingerprint": content, "algorithm": algorithm}
+        return digest_json(plan | {"parent_split_id": parent})
 
 
 def read_spec(source: Any) -> SplitSpec:

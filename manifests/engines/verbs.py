@@ -1,4 +1,4 @@
-"""What surrounds deciding a split: its specification, where its columns are sorted, and further repeats of it."""
+"""The verbs around a decision: its specification, the sorting of what does not fit, and further repeats of it."""
 
 from __future__ import annotations
 

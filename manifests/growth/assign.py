@@ -154,10 +154,10 @@ class _Dealing:
 
 def _by_group(dealing: _Dealing, group: str) -> tuple[Ints, pa.Table]:
     """Return each row's fold (rows by repeats), and the table of groups: known ones keep theirs, new are packed."""
-    manifest, arrival, known = dealing.manifest, dealing.arrival, dealing.manifest.group_table
-    assert known is not None
+    manifest, arrival, older = dealing.manifest, dealing.arrival, dealing.manifest.group_table
+    assert older is not None
     column = arrival.table.column(group)
-    place = positions_in(known.select(["group"]), pa.table({"group": column})).copy()
+    place = positions_in(older.select(["group"]), pa.table({"group": column})).copy()
     old, theirs = arrival.known >= 0, arrival.codes()
     stays = old & column.is_null().to_numpy()
     fresh = np.flatnonzero((place < 0) & ~stays)
@@ -165,12 +165,12 @@ def _by_group(dealing: _Dealing, group: str) -> tuple[Ints, pa.Table]:
     packed = dealing.packed(fresh, codes.astype(np.int64), groups)
     if manifest.spec.missing_group == "alone":  # a group that is named late follows its rows
         packed[codes[old[fresh]]] = theirs[fresh[old[fresh]]]
-    place[fresh] = known.num_rows + codes
+    place[fresh] = older.num_rows + codes
     # Of the known rows as well, whose codes _torn() compares with it.
-    folds = np.where(stays[:, None], theirs, np.vstack([codes_in(known).astype(np.int64), packed])[place])
+    folds = np.where(stays[:, None], theirs, np.vstack([codes_in(older).astype(np.int64), packed])[place])
     joined = group_table_of({"group": groups}, packed, None, manifest.generation + 1)
-    joined = joined.cast(pa.schema([known.schema.field(name) for name in joined.column_names]))
-    return folds, pa.concat_tables([known, joined], promote_options="default").combine_chunks()
+    joined = joined.cast(pa.schema([older.schema.field(name) for name in joined.column_names]))
+    return folds, pa.concat_tables([older, joined], promote_options="default").combine_chunks()
 
 
 def _torn(
@@ -206,16 +206,16 @@ class EntityGrowth:
     """
 
     def __init__(self, dealing: _Dealing) -> None:
-        arrival, known, entities = dealing.arrival, dealing.manifest.group_table, dealing.manifest.spec.columns.entities
-        assert known is not None
-        self.dealing, self.known, self.codes, self.new = dealing, known, arrival.codes(), arrival.known < 0
+        arrival, older, entities = dealing.arrival, dealing.manifest.group_table, dealing.manifest.spec.columns.entities
+        assert older is not None
+        self.dealing, self.known, self.codes, self.new = dealing, older, arrival.codes(), arrival.known < 0
         self.in_use = arrival.active() & (self.codes >= LOCKED).all(axis=1)
         # The levels of each row (rows, columns), known ones first, and the table of new levels.
         of_row, levels = levels_of(arrival.table.select(entities))
-        place = positions_in(known.select(["entity", "group"]), levels)
+        place = positions_in(older.select(["entity", "group"]), levels)
         fresh = np.flatnonzero(place < 0)
         number = place.copy()
-        number[fresh] = known.num_rows + np.arange(fresh.size)
+        number[fresh] = older.num_rows + np.arange(fresh.size)
         self.of_row, self.fresh = number[of_row], levels.take(pa.array(fresh))
 
     def placed(self, accept: bool) -> tuple[Ints, pa.Table, Ints]:
