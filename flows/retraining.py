@@ -35,7 +35,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
 from evenfold.tasks.splits import audit_split, check_table, keep_snapshot, newest, stage_extension, stage_split
-from evenfold.tasks.steps import finished, happened, publish, run, tell, tell_of
+from evenfold.tasks.steps import finished, happened, publish, run, tell
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
 
@@ -238,7 +238,7 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
 def _fetch_split(champion: Champion, name: str) -> None:
     """Load what the champion stands on where this home has not made it, as that of a new container has not."""
     split_id = champion.tags.get("evenfold.split_id")
-    if split_id and all(read_header(folder)["split_id"] != split_id for _, folder in splits_of(Home.here(), name)):
+    if split_id and all(read_header(each)["split_id"] != split_id for each in splits_of(Home.here(), name).values()):
         try:
             read_split(split_id)
         except SplitError as error:  # whether another line may be taken is said by whoever looks for this one
@@ -348,4 +348,4 @@ def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (
         name = specification(data, spec, name=name).name
     except Exception:  # that may be why it failed
         name = name or name_of(data)
-    tell_of("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))
+    happened("retrain.failed", name, str(state.message), ended=True, flow_run=str(flow_run.id))

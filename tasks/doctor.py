@@ -17,7 +17,7 @@ from typing import Any
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
-from evenfold.tasks.results.store import results_of
+from evenfold.tasks.results.store import bucket_of
 from evenfold.tasks.runtime.home import Home, redacted
 
 LATE_SECONDS = 120
@@ -97,7 +97,8 @@ def _bucket(home: Home) -> Iterator[Finding]:
         return
     try:
         home.make()
-        results_of(home).result("asked-by-the-doctor")
+        if bucket := bucket_of(home):
+            bucket.result("asked-by-the-doctor")
     except (SplitError, EvaluationError) as error:
         message, _, fix = str(error).rpartition("; ")
         yield Finding("shared results", False, message, fix)

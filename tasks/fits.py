@@ -23,7 +23,7 @@ from .runtime.limits import limited, within
 from .runtime.progress import setting
 from .runtime.signing import sign
 from .steps import REFRESHING, UNDER_KEY, finished_here, step, tell
-from .work import Work, further_pairs, key_of_fit, training_rows, work_of
+from .work import Work, further_pairs, key_of_fit, work_of
 
 
 def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: object) -> str | None:
@@ -98,7 +98,7 @@ def _scored(work: Work, i: Fits) -> Iterator[tuple[FoldScore, pd.DataFrame]]:
     """Yield the scores and the predictions of each fit that is scored."""
     fit = partial(fit_and_score, work.problem, seed=work.manifest.spec.seed, inner=work.inner)
     if isinstance(i, str):
-        rows = training_rows(work)
+        rows = work.manifest.in_use.unlocked
         train, test = (rows, rows) if i == "all rows" else work.manifest.locked_pair()
         yield fit(work.at_hand(train), work.at_hand(test), name=i)
         return
@@ -195,7 +195,7 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file; the log has its warnings."""
     work = work_of(split, model)
     key = _unchanged(final_key(work, i))
-    rows = work.at_hand(training_rows(work)) if i is None else work.pair(i)[0]
+    rows = work.at_hand(work.manifest.in_use.unlocked) if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
     with limited(work.problem.X.size), hearing() as heard:
         trained = fitted(work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner)

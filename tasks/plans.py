@@ -12,7 +12,6 @@ import sklearn
 from evenfold.manifests import Manifest, Plan, SplitSpec, StoredManifest, digest_json
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
-from evenfold.manifests.store.header import VERSION
 from evenfold.manifests.store.stored import LOOKED_AT, require_memory
 from evenfold.manifests.tables.addresses import version_of
 from evenfold.manifests.tables.keys import WhichRows, waiting_rows
@@ -28,8 +27,8 @@ from evenfold import manifests
 
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
-from .references import manifest_folder
-from .results.store import asked, results_of
+from .references import manifest_folder, versions_in
+from .results.store import asked, bucket_of
 from .runtime.files import from_anywhere
 
 MOST_MARKED = 20_000_000  # rows
@@ -136,7 +135,8 @@ def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
 
 def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:
     """Return where this decision lies, and whether it was made before; what ``placed`` would write, ``aside`` holds."""
-    results_of(home).fetch_splits(plan.spec.name)
+    if bucket := bucket_of(home):
+        bucket.fetch_splits(plan.spec.name)
     folder = next(made_by(plan, home.splits / plan.spec.name), None)
     if folder is not None and is_intact(folder):
         return folder, True
@@ -184,15 +184,12 @@ def made_by(plan: Plan, folder: Path, pattern: str = "*.*") -> Iterator[Path]:
         with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
             # Reading all of a header takes ten times as long.
             named_in_it = plan.plan_id.encode() in (path / "manifest.json").read_bytes()
-            if named_in_it and manifests.read_header(path)["plan_id"] == plan.plan_id and _has_parts(path, order):
-                yield path
-
-
-def _has_parts(folder: Path, order: list[str]) -> bool:
-    try:
-        return not order or parts_of(StoredManifest(folder).spec.splitter()) == order
-    except SplitError:  # damaged, and made anew in its place
-        return True
+            if named_in_it and manifests.read_header(path)["plan_id"] == plan.plan_id:
+                held = order
+                with suppress(SplitError):  # what is damaged is made anew in its place
+                    held = parts_of(StoredManifest(path).spec.splitter()) if order else []
+                if held == order:
+                    yield path
 
 
 def parts_of(splitter: Splitter) -> list[str]:
@@ -200,18 +197,12 @@ def parts_of(splitter: Splitter) -> list[str]:
     return list(splitter.part_codes()) if isinstance(splitter, LabelSplitter) else []
 
 
-def versions_in(folder: Path, pattern: str = "*.*") -> list[Path]:
-    """Return the versions of a name; what somebody copied beside them, such as ``1.0.bak``, is none."""
-    return [path for path in folder.glob(pattern) if VERSION.fullmatch(path.name)]
-
-
 def audit_key(
     split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None,
     memory: str | None = None, build: str | None = None,
 ) -> str | None:  # fmt: skip
     """Return the key of an audit; None where nothing says when its table is written again."""
-    content = stamp(split.data)
-    if content == (split.data,):  # nothing says when it is written again
+    if stamp(split.data) == (split.data,):
         return None
     return f"audit/{digest_json(preimage_of_audit(split, features, exclude, gates, build).parts)}"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenfold.manifests import Header, read_header
+from evenfold.manifests.store.header import VERSION
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import meant
 from evenfold.tasks.runtime.home import Home, locked
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from .outcomes import SplitRef
 
 SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
-VERSION = re.compile(r"\d+\.\d+")
 Listed = dict[str, str | int]  # what a list shows of a thing, by the name of the column
 
 
@@ -54,7 +54,7 @@ def manifest_folder(reference: Any) -> Path:
         return path
     home = Home.here()
     name, _, version = str(path).replace("/", "@").partition("@")
-    if versions := dict(splits_of(home, name)):
+    if versions := splits_of(home, name):
         newest = max(versions, key=version_in)
         if version and version not in versions:
             others = ", ".join(sorted(versions, key=version_in))
@@ -80,18 +80,21 @@ def _kept(manifest: manifests.Manifest) -> Path:
         for folder, header in versions_below(home, manifest.name):
             if header["split_id"] == manifest.split_id:
                 return folder
-        major = max((version_in(version)[0] for version, _ in splits_of(home, manifest.name)), default=0) + 1
+        major = max((version_in(version)[0] for version in splits_of(home, manifest.name)), default=0) + 1
         whole = manifest if manifest.generation else manifest.altered(version=f"{major}.0")
         return manifests.write_manifest(whole, home.splits)
 
 
-def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:
-    """Yield the version and folder of every manifest of a name."""
-    if not name or name in (".", "..") or "\\" in name:
-        return
-    for folder in (home.splits / name).glob("*"):
-        if VERSION.fullmatch(folder.name) and (folder / "manifest.json").exists():
-            yield folder.name, folder
+def versions_in(folder: Path, pattern: str = "*.*") -> list[Path]:
+    """Return the versions of a name; what somebody copied beside them, such as ``1.0.bak``, is none."""
+    return [path for path in folder.glob(pattern) if VERSION.fullmatch(path.name)]
+
+
+def splits_of(home: Home, name: str) -> dict[str, Path]:
+    """Return the folder of every manifest of a name, by its version."""
+    odd = not name or name in (".", "..") or "\\" in name
+    versions = [] if odd else versions_in(home.splits / name)
+    return {folder.name: folder for folder in versions if (folder / "manifest.json").exists()}
 
 
 def recorded_splits(home: Home) -> list[Listed]:
@@ -106,8 +109,8 @@ def recorded_splits(home: Home) -> list[Listed]:
 
 def versions_below(home: Home, name: str = "*") -> Iterator[tuple[Path, Header]]:
     """Yield folder and header of every version of a name, or of all, the last written first; whoever reads proves."""
-    folders = (file.parent for file in home.splits.glob(f"{name}/*/manifest.json"))
-    for folder in sorted((each for each in folders if VERSION.fullmatch(each.name)), key=_when, reverse=True):
+    folders = (each for each in versions_in(home.splits, f"{name}/*") if (each / "manifest.json").exists())
+    for folder in sorted(folders, key=_when, reverse=True):
         with suppress(SplitError):  # a damaged neighbour is found by whoever reads it
             yield folder, read_header(folder)
 

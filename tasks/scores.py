@@ -11,19 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import (
-    Confusion,
-    Declined,
-    DrawScores,
-    Estimate,
-    EvaluationError,
-    Evidence,
-    FoldScore,
-    LevelScore,
-    ModelSpec,
-    Multiplicities,
-    Problem,
-)
+from evenfold.estimates import DrawScores, Estimate, EvaluationError, FoldScore, LevelScore, ModelSpec, Problem
 from evenfold.estimates.folds import best_baseline, no_better
 from evenfold.estimates.promotion import ROLES, Difference, compare_draws
 from evenfold.manifests import Audit
@@ -79,20 +67,21 @@ def aggregate(
         fit, score = (float(table[name].median()) for name in ("seconds_fit", "seconds_score"))
         by = interval if refits else None
         remember(preimage_of_fits(work, by, seconds=fit, seconds_score=score), work.marks)
-    confusion = Confusion.of(work.problem, predictions, not evaluated.predictions)
+    confusion = estimates.Confusion.of(work.problem, predictions, not evaluated.predictions)
     update = {"estimates": conclusion, "levels": levels, "confusion": confusion}
     return evaluated.model_copy(update=update | {"interval": interval, "level": level})
 
 
 def _require_fits(results: Sequence[FitResult], apparent: FitResult | None) -> None:
     """Raise EvaluationError for what is no result of a split, and for an apparent score that is not of all rows."""
-    strange = [type(fit).__name__ for fit in results if not isinstance(fit, FitResult)]
-    if strange:
-        raise EvaluationError(f"a {strange[0]} is no result of a fit; pass a list of what fit_fold returns.")
-    others = [fit.i if fit.of == "folds" else fit.of for fit in results if fit.of != "folds" or isinstance(fit.i, str)]
-    if others:
-        what = f"what is called {others[0]!r} is no result of a split"
-        raise EvaluationError(f"{what}; pass what fit_fold returns of one.")
+    for fit in results:
+        if not isinstance(fit, FitResult):
+            what = type(fit).__name__
+            raise EvaluationError(f"a {what} is no result of a fit; pass a list of what fit_fold returns.")
+        if fit.of != "folds" or isinstance(fit.i, str):
+            name = fit.i if fit.of == "folds" else fit.of
+            what = f"what is called {name!r} is no result of a split"
+            raise EvaluationError(f"{what}; pass what fit_fold returns of one.")
     if apparent is not None and apparent.i != "all rows":
         name = apparent.score.name
         raise EvaluationError(f"apparent is of {name!r}; pass what fit_fold(split, 'all rows', model) returns.")
@@ -271,9 +260,9 @@ def estimate_of_one_model(
     for the rows without a model, by the rule's name. The estimate's note says why there is no interval, if so.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
-    evidence = Evidence(estimates.metric_of(metric), problem, [score], predictions, held=held)
+    evidence = estimates.Evidence(estimates.metric_of(metric), problem, [score], predictions, held=held)
     outcome = estimates.interval_for(evidence, interval, level)
-    baseline = best_baseline(evidence, beside or {}, value, None if isinstance(outcome, Declined) else level)
+    baseline = best_baseline(evidence, beside or {}, value, None if isinstance(outcome, estimates.Declined) else level)
     return Estimate(
         metric, method, value, sd=None, se=None, n_splits=1, apparent=apparent, baseline=baseline,
         gap=None if apparent is None else apparent - value,
@@ -297,7 +286,7 @@ def _estimates_of(
     if "out_of_bag" in work.manifest.splitter.promises:
         rows: NDArray[np.int64] = predictions["row"].to_numpy()
         pairs = ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, MOST_FOR_SPREAD)))
-        drawn = Multiplicities.of(pairs, rows, work.problem.units(rows), work.problem.mass(rows))
+        drawn = estimates.Multiplicities.of(pairs, rows, work.problem.units(rows), work.problem.mass(rows))
         seed: Any = work.manifest.spec.seed
         return estimates.bootstrap_aggregate(
             draws, apparent.score, predictions, work.problem, drawn=drawn, interval=interval, level=level,

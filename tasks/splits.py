@@ -21,9 +21,9 @@ from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
-from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below
+from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below, versions_in
 from evenfold.tasks.requests import SplitFields, flat
-from evenfold.tasks.results.store import remember, results_of
+from evenfold.tasks.results.store import bucket_of, remember
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, write_aside
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.runtime.limits import unlogged
@@ -82,12 +82,13 @@ def placed(plan: Plan, home: Home, staged: Path | None = None) -> tuple[Path, bo
     ``staged``: where a new one is written and stays until it is committed.
     """
     home.make()
-    results, name, again = results_of(home), plan.spec.name, is_refreshing()
+    bucket, name, again = bucket_of(home), plan.spec.name, is_refreshing()
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{name}"):
         manifest = plan.decide() if again else None
         for _ in range(MOST_TRIES):
-            results.fetch_splits(name)
+            if bucket:
+                bucket.fetch_splits(name)
             versions = home.splits / name
             earlier = next(plans.made_by(plan, versions), None)
             if earlier is not None and plans.is_intact(earlier):
@@ -95,14 +96,14 @@ def placed(plan: Plan, home: Home, staged: Path | None = None) -> tuple[Path, bo
                 return earlier, not again
             elsewhere = plans.decided_elsewhere(home, plan) if manifest is None else None
             manifest = manifest or elsewhere
-            majors = [int(path.name.partition(".")[0]) for path in plans.versions_in(versions)]
+            majors = [version_in(path.name)[0] for path in versions_in(versions)]
             version = f"{max(majors, default=0) + 1}.0" if earlier is None else earlier.name
             if earlier is not None:  # damaged: out of the way, with what is in it
                 aside = versions / f".damaged-{uuid4().hex[:8]}"
                 aside.mkdir()
                 earlier.rename(aside / earlier.name)
             folder = manifests.write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
-            if staged or results.offer_split(folder):
+            if staged or not bucket or bucket.offer_split(folder):
                 return folder, elsewhere is not None
             shutil.rmtree(folder)  # another machine was first with this version of another decision: it is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
@@ -176,7 +177,8 @@ def newest(
     A line is a split and what grew from it. Raises SplitError where the champion's is not here or has other rules than
     ``spec``, unless ``on_refused`` allows another one; None where the newest has other rules too.
     """
-    results_of(home).fetch_splits(spec.name)
+    if bucket := bucket_of(home):
+        bucket.fetch_splits(spec.name)
     versions = {version_in(path.name): (path, header) for path, header in versions_below(home, spec.name)}
     split_id = None if champion is None else champion.tags.get("evenfold.split_id")
     if champion is not None and split_id:
@@ -359,7 +361,7 @@ def _joined(
         grown = extension_of(str(folder), path, batch, merged, max_missing)
         new = not grown.manifest.uri
         written = manifests.write_manifest(grown.manifest, folder.parent.parent, staged) if new else folder
-        if staged is None and not results_of(home).offer_split(written):
+        if staged is None and (bucket := bucket_of(home)) and not bucket.offer_split(written):
             shutil.rmtree(written)
             name = f"{folder.parent.name} {written.name}"
             raise SplitError(f"{name} was made on another machine meanwhile; run it again.")

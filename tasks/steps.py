@@ -65,19 +65,19 @@ class Body(Generic[P, R]):
         run_name: Callable[..., str] | None,
         message: Callable[[R], str] | None = None,
     ) -> None:
-        self.fn, self.key_of, self.run_name, self.message = fn, key_of, run_name, message
+        self.fn, self.key_of, self.run_name, self.message = naming_once()(fn), key_of, run_name, message
         update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns for these arguments."""
         run = TaskRunContext.get()
         if run is None or run.task.fn is not self:
-            return self._performed(args, kwargs)
+            return self.fn(*args, **kwargs)
         if _in_store(run.task):
             value, cached = self.kept(args, kwargs, is_refreshing())
             # Whoever waited for another's computation has its result.
             return Completed(name="Cached", data=value) if cached else value  # type: ignore[return-value]
-        value = self._performed(args, kwargs)
+        value = self.fn(*args, **kwargs)
         # Prefect takes a state for what its task has come to, and its data for what it returned.
         return value if self.message is None else Completed(message=self.message(value), data=value)  # type: ignore[return-value]
 
@@ -86,13 +86,9 @@ class Body(Generic[P, R]):
         with naming_once():
             key = self.key_of(*args, **kwargs) if self.key_of else None
             if key is None:
-                return self._performed(args, kwargs), False
+                return self.fn(*args, **kwargs), False
             with setting(UNDER_KEY, key):
-                return kept(key, lambda: self._performed(args, kwargs), again)
-
-    def _performed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
-        with naming_once():
-            return self.fn(*args, **kwargs)
+                return kept(key, lambda: self.fn(*args, **kwargs), again)
 
     def title(self, parameters: dict[str, Any]) -> str:
         """Return the name of a task run: the task's own where what it takes is not known yet, or bad."""
@@ -377,17 +373,14 @@ def tell(sentences: Iterable[str]) -> None:
 Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed", "retrain.asked"]
 
 
-def happened(what: Happening, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
+def happened(
+    what: Happening, split: str, words: str, id: UUID | None = None, ended: bool = False, **facts: Any
+) -> None:
     """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
 
-    Only where a flow run is under way on a server; ``words`` says it in a sentence. ``id``: of what happens once,
-    however many runs tell it; Prefect takes an event of each id once.
+    Only where a flow run is under way on a server, or has ``ended`` there, as in its hooks; ``words`` says it in a
+    sentence. ``id``: of what happens once, however many runs tell it; Prefect takes an event of each id once.
     """
-    if under_prefect():
-        tell_of(what, split, words, id, **facts)
-
-
-def tell_of(what: Happening, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
-    """Send the event ``evenfold.<what>`` that ``happened`` sends, also where the run has ended, as in its hooks."""
-    about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
-    emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts}, id=id)
+    if ended or under_prefect():
+        about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
+        emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts}, id=id)

@@ -250,7 +250,7 @@ def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:
         # -1 is no position: it parts the two sides, so that no other pair has the same bytes.
         return _key_of(work, f"pair {_digest(train, np.array([-1]), test)}")
     if i == "all rows":
-        return _key_of(work, f"all rows {_digest(training_rows(work))}")
+        return _key_of(work, f"all rows {_digest(work.manifest.in_use.unlocked)}")
     if i == "holdout":
         return _key_of(work, f"holdout {work.manifest.split_id}")
     n, title = work.manifest.n_splits, f"{work.manifest.name} {work.manifest.version}"
@@ -308,7 +308,7 @@ def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
 
 
 def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
-    rows = work.at_hand(training_rows(work))
+    rows = work.at_hand(work.manifest.in_use.unlocked)
     assert work.roles is not None
     folds = manifests.further_folds(work.manifest, work.roles.take(pa.array(rows)), n_repeats)
     return [
@@ -316,11 +316,6 @@ def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
         for repeat in range(folds.shape[1])
         for fold in range(work.manifest.n_splits // work.manifest.membership.n_repeats)
     ]
-
-
-def training_rows(work: Work) -> NDArray[np.int64]:
-    """Return the rows that a model of all rows learns from: in use, and neither locked nor excluded."""
-    return work.manifest.in_use.unlocked
 
 
 def _key_of(work: Work, membership: str) -> str:

@@ -115,7 +115,7 @@ STEPS = {
     "registered": ("registered.RegisteredModel", "make_champion", True),
     "replacing": ("registered.RegisteredModel", "put_aliases", True),
     "promoted": ("committing", "_finish", True),
-    "renamed": ("committing", "results_of", True),
+    "renamed": ("committing", "bucket_of", True),
     "offered": ("flows.retraining", "keep_snapshot", True),
     "kept": ("retraining", "close_retraining", True),
 }

@@ -77,7 +77,7 @@ def clean(
     Example: evenfold clean --older-than 30d --dry-run
     """
     with busy("looking for what is old") as home:
-        from evenfold.tasks.results.clean import age_of, clean as remove
+        from evenfold.tasks.results.store import age_of, clean as remove
         from evenfold.tasks.runtime.server import forget_runs
 
         sizes = remove(home, age_of(older_than), dry_run)

@@ -240,7 +240,7 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
     if not isinstance(reference, str) or os.path.exists(os.path.join(reference, "manifest.json")):
         return reference if isinstance(reference, Manifest) else read_manifest(reference)
     name, at, version = reference.partition("@")
-    held = dict(splits_of(home, name)) if name == name_like(name) else {}
+    held = splits_of(home, name) if name == name_like(name) else {}
     if version in held:
         return read_manifest(held[version])
     if not held:

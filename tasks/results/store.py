@@ -1,6 +1,7 @@
 """Results by their content: computed once on a host, kept whole and signed, and checked before they are taken.
 
-What projects and machines share lies behind one protocol, in a folder or a bucket.
+What machines share lies in a folder that all see, or in a bucket, of which the work here is done in a mirror. Old
+results are removed; manifests, models in the registry and records never are.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ import hashlib
 import io
 import json
 import logging
+import re
 import shutil
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -263,7 +267,8 @@ def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]
             return earlier, True  # type: ignore[return-value]
         value = make()
         if isinstance(value, Outcome):
-            results_of(home).keep(key, value)
+            if bucket := bucket_of(home):
+                bucket.keep(key, value)
             keep(key, value)
         return value, False
 
@@ -275,10 +280,8 @@ def ready(key: str) -> Outcome | None:
         value = read(key, (home.results / key).read_bytes())
     except OSError:
         value = None
-    if value is None:
-        value = results_of(home).result(key)
-        if value is not None:
-            keep(key, value)
+    if value is None and (bucket := bucket_of(home)) and (value := bucket.result(key)):
+        keep(key, value)
     return value
 
 
@@ -316,35 +319,45 @@ def nearest(preimage: Preimage, marks: Callable[[], Marks] | None = None) -> tup
     return earlier, words
 
 
-class Folder:
-    """A folder that everybody sees, where what is here is there; and what any other storage must be able to do.
-
-    Work is always done in a folder here; a storage fetches and keeps copies.
-    """
-
-    def result(self, key: str) -> Outcome | None:
-        """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
-        return None
-
-    def keep(self, key: str, value: Outcome) -> None:
-        """Keep a result and the files that it names under ``key``."""
-
-    def fetch_splits(self, name: str) -> None:
-        """Fetch every version of a split that is not here."""
-
-    def offer_split(self, folder: Path) -> bool:
-        """Keep a version of a split, once; return whether the storage holds this decision under that version now."""
-        return True
-
-    def take_back(self, folder: Path) -> None:
-        """Keep a version of a split no longer."""
-
-
-def results_of(home: Home) -> Folder | Bucket:
-    """Return the storage that ``EVENFOLD_RESULTS`` names: a URL is a bucket, anything else a folder."""
-    return _bucket(home.bucket, home.shared) if home.bucket else Folder()
+def bucket_of(home: Home) -> Bucket | None:
+    """Return the bucket that ``EVENFOLD_RESULTS`` names; None where results lie in a folder, whoever shares it."""
+    return _bucket(home.bucket, home.shared) if home.bucket else None
 
 
 @lru_cache(maxsize=2)
 def _bucket(url: str, mirror: Path) -> Bucket:
     return Bucket(url, mirror)
+
+
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+HALF_WRITTEN_SECONDS = SECONDS["d"]
+
+
+def age_of(text: str) -> int:
+    """Return the seconds in ``30s``, ``30m``, ``12h``, ``30d`` or ``4w``; raises SplitError for anything else."""
+    age = re.fullmatch(r"(\d+)([smhdw])", text.strip())
+    if not age:
+        raise SplitError(f"{text!r} is not an age; write a number and s, m, h, d or w, such as 30d.")
+    return int(age[1]) * SECONDS[age[2]]
+
+
+def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
+    """Remove cached results, scores, data and model files that nobody wrote or read for ``older_than`` seconds.
+
+    They are made again when they are needed. Manifests are not touched. Returns the bytes of each file that was
+    removed, or with ``dry_run`` would be.
+    """
+    limits = {True: min(older_than, HALF_WRITTEN_SECONDS), False: older_than}  # by whether a kill left it half written
+    storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
+    places = (home.results, home.scores, home.shared / "models", home.data, storage)
+    left = (home.path.glob(".writing-*"), (home.shared / "snapshots").glob(".writing-*"))  # but what a kill left there
+    sizes = []
+    for path in [each for each in chain(*(place.rglob("*") for place in places), *left) if each.is_file()]:
+        status = path.stat()
+        # Some systems do not note when files are read; then the time of writing is all there is.
+        idle = time.time() - max(status.st_mtime, status.st_atime)
+        if idle > limits[path.name.startswith(".writing-")]:
+            sizes.append(status.st_size)
+            if not dry_run:
+                path.unlink(missing_ok=True)
+    return sizes

@@ -40,10 +40,8 @@ def log(message: str, **facts: Any) -> None:
 
 def _to_the_log(what: str, done: int, of: int) -> None:
     """Say in the flow's log what is under way: every change of work, and every tenth of it."""
-    if of > 1 and done % max(1, of // 10) == 0:
+    if of > 1 and (done == of or done % max(1, of // 10) == 0):
         log(f"{what}: {done:,} of {of:,}")
-    elif of > 1 and done == of:
-        log(f"{what}: {of:,} of {of:,}")
     elif done == 0:
         log(f"{what} ...")
 
@@ -87,42 +85,31 @@ def shown_in_a_notebook() -> Iterator[None]:
     if getattr(shell, "kernel", None) is None or SAY.get() is not _to_the_log:
         yield
         return
-    line = _Line(sys.modules["IPython.display"].__dict__["display"])
-    try:
-        with setting(SAY, line.say):
-            yield
-        line.end("done")
-    except BaseException:
-        line.end("stopped")
-        raise
+    display, guard, begun = sys.modules["IPython.display"].__dict__["display"], threading.Lock(), time.monotonic()
+    handles: list[Any] = []  # of the line, once there is one
 
-
-class _Line:
-    """One line below a cell: a bar, what is under way, how much of it, and the seconds since the start."""
-
-    def __init__(self, display: Any) -> None:
-        self._display = display
-        self._begun = time.monotonic()
-        self._handle: Any = None
-        self._guard = threading.Lock()
-
-    def say(self, what: str, done: int, of: int) -> None:
-        _to_the_log(what, done, of)
-        line = f"{what}: {done:,} of {of:,}" if of > 1 else what
-        self._show(f"{line}, {time.monotonic() - self._begun:.0f} s", done, of)
-
-    def end(self, how: str) -> None:
-        if self._handle is not None:
-            self._show(f"{how} after {time.monotonic() - self._begun:.0f} s", 1, 1)
-
-    def _show(self, words: str, done: int, of: int) -> None:
+    def show(words: str, done: int = 1, of: int = 1) -> None:
+        words = f"{words} {time.monotonic() - begun:.0f} s"
         bar = f'<progress value="{done}" max="{max(of, 1)}" aria-label="progress"></progress>'
         bundle = {"text/plain": words, "text/html": f"{bar} <span>{html.escape(words)}</span>"}
-        with self._guard:  # fits end in several threads
-            if self._handle is None:
-                self._handle = self._display(bundle, raw=True, display_id=True)
+        with guard:  # fits end in several threads
+            if handles:
+                handles[0].update(bundle, raw=True)
             else:
-                self._handle.update(bundle, raw=True)
+                handles.append(display(bundle, raw=True, display_id=True))
+
+    def say_here(what: str, done: int, of: int) -> None:
+        _to_the_log(what, done, of)
+        show(f"{what}: {done:,} of {of:,}," if of > 1 else f"{what},", done, of)
+
+    end = "stopped after"
+    try:
+        with setting(SAY, say_here):
+            yield
+        end = "done after"
+    finally:
+        if handles:
+            show(end)
 
 
 SECONDS = 2.0

@@ -12,7 +12,7 @@ from evenfold.flows import evaluate
 from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.results.store import Bucket, results_of
+from evenfold.tasks.results.store import Bucket, bucket_of
 
 SPEC = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "model": "sklearn.linear_model:Ridge"}
 
@@ -58,7 +58,7 @@ def test_a_bucket_that_overwrites_is_refused(bucket: Any, home: Home, monkeypatc
     monkeypatch.setenv("EVENFOLD_RESULTS", "memory://models/another")
     monkeypatch.setattr(type(bucket), "pipe_file", staticmethod(overwrites))
     with pytest.raises(SplitError, match=r"overwrites an object that is there already, .* refuses, or a folder"):
-        results_of(home)
+        bucket_of(home)
 
 
 def test_a_version_is_not_offered_for_the_same_folds_of_another_target(bucket: Any, tmp_path: Path) -> None:

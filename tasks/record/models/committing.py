@@ -23,7 +23,7 @@ from evenfold.tasks.record.entries import split_key
 from evenfold.tasks.record.models.signatures import is_signed_version
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.references import splits_of
-from evenfold.tasks.results.store import results_of
+from evenfold.tasks.results.store import bucket_of
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.splits import snapshot_of
@@ -141,7 +141,7 @@ def _finish(home: Home, place: Path) -> None:
         if place != final:
             settle(place, final)
         (final / INTENT).unlink(missing_ok=True)
-        if not results_of(home).offer_split(final):
+        if (bucket := bucket_of(home)) and not bucket.offer_split(final):
             shutil.rmtree(final)
             raise _made_meanwhile(final)
 
@@ -173,8 +173,9 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     about = about_taking_back("withdrawal", reason)
     home, (name, _, version) = Home.here(), reference.partition("@")
     settle_commits(home, name)
-    results_of(home).fetch_splits(name)
-    versions = dict(splits_of(home, name))
+    if bucket := bucket_of(home):
+        bucket.fetch_splits(name)
+    versions = splits_of(home, name)
     major, _, minor = version.partition(".")
     if version not in versions:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(versions)) or 'no version'}.")
@@ -186,7 +187,8 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
         for split in splits:  # the newest first: what is left is a line
             folder = versions[split.version]
             snapshot_of(split.split_id).unlink(missing_ok=True)
-            results_of(home).take_back(folder)
+            if bucket:
+                bucket.take_back(folder)
             place = folder.with_name(f".withdrawn-{folder.name}")
             shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
             folder.rename(place)

@@ -31,7 +31,7 @@ from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.scores import gap_of_levels, kept_scores
 from evenfold.tasks.steps import step
-from evenfold.tasks.work import Work, training_rows, work_of
+from evenfold.tasks.work import Work, work_of
 from numpy.typing import NDArray
 
 # Of fewer new rows nothing is asked: all training rows are looked at instead.
@@ -82,7 +82,7 @@ class _New:
     @cached_property
     def rows(self) -> NDArray[np.int64]:
         """The rows to predict, as positions in the problem: the newest generation, or all where it has few."""
-        rows, born = training_rows(self.work), self.work.manifest.born
+        rows, born = self.work.manifest.in_use.unlocked, self.work.manifest.born
         newest = rows[:0] if born is None else rows[born[rows] == self.work.manifest.generation]
         return self.work.place[newest if newest.size >= FEWEST_NEW else rows]
 
@@ -146,7 +146,7 @@ class _New:
         """Look for numbers far beyond those that the model has learnt from."""
         if self.work.problem.classes:
             return NotAsked("classes are predicted")
-        y = self.work.problem.y[self.work.place[training_rows(self.work)]].astype(np.float64)
+        y = self.work.problem.y[self.work.place[self.work.manifest.in_use.unlocked]].astype(np.float64)
         low, high = float(y.min()), float(y.max())
         widened = low - BEYOND * (high - low), high + BEYOND * (high - low)  # not told: cells stand behind them
         with np.errstate(invalid="ignore"):
@@ -226,7 +226,7 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
     else:
         try:
             work = work_of(split, champion.model)
-            problem, rows = work.problem, training_rows(work)
+            problem, rows = work.problem, work.manifest.in_use.unlocked
             born = np.zeros(rows.size, np.int64) if work.manifest.born is None else work.manifest.born[rows]
             # What joined between was judged when it did: good months of it would hide that the last one is broken.
             new = work.place[rows[born > max(int(generation), born.max() - 1)]]
