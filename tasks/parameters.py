@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,9 +34,9 @@ class Flag:
     flag. ``argument``: it has none either, but a place.
     """
 
+    panel: str
     words: str
     takes: str = ""
-    panel: Literal["Data", "Split", "Model", "Output", "Run"] = "Run"
     default: Any = None
     names: tuple[str, ...] = ()
     example: str = ""
@@ -48,14 +49,14 @@ class Flag:
         return next(part for part in kind.__metadata__ if isinstance(part, cls))
 
 
-def column(words: str) -> Flag:
-    """Return the flag of a column, or several, of the data."""
-    return Flag(words, "COLUMN", "Data")
+# A description, by the panel of the help that shows it.
+data, split, model, output, run = (partial(Flag, panel) for panel in ("Data", "Split", "Model", "Output", "Run"))
+column = partial(data, takes="COLUMN")
 
 
-def mapping(flag: str, takes: str, example: str, words: str, panel: Literal["Split", "Model"] = "Split") -> Flag:
+def mapping(flag: str, takes: str, example: str, words: str, panel: str = "Split") -> Flag:
     """Return the flag of a mapping, which is repeated for each of its items."""
-    return Flag(words, takes, panel, names=(flag,), example=example)
+    return Flag(panel, words, takes, names=(flag,), example=example)
 
 
 def repeats_of(repeats: Any) -> Any:
@@ -139,13 +140,13 @@ SeveralNames = str | Sequence[str]
 
 Data = Annotated[
     Any,
-    Flag("Parquet or CSV file, a folder or a glob of them; in Python also a frame.", argument="FILE"),
+    run("Parquet or CSV file, a folder or a glob of them; in Python also a frame.", argument="FILE"),
     WithJsonSchema({"type": "string"}),
 ]
 Folder = Annotated[
     "str | SkipJsonSchema[Any]",
     BeforeValidator(_folder),
-    Flag("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
+    run("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
 ]
 Target = Annotated[str | None, column("Column to predict.")]
 SomeNames = Annotated[SeveralNames | None, BeforeValidator(_several)]
@@ -153,68 +154,64 @@ Group = Annotated[SomeNames, column("Column whose rows stay together; repeat for
 Key = Annotated[SomeNames, column("Column that names each row; repeat for several.")]
 NSplits = Annotated[
     int | None,
-    Flag("Number of folds or draws.  [default: 5 folds, or 200 resamples]", "N", "Split", names=("-k", "--n-splits")),
+    split("Number of folds or draws.  [default: 5 folds, or 200 resamples]", "N", names=("-k", "--n-splits")),
 ]
-Seed = Annotated[int | None, Flag("Decides everything that is random.  [default: 0]", "N", "Split")]
+Seed = Annotated[int | None, split("Decides everything that is random.  [default: 0]", "N")]
 Spec = Annotated[
     "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | str | SkipJsonSchema[Path] | None",
     BeforeValidator(lambda spec: None if spec is None else manifests.read_spec(spec)),
-    Flag("A specification, or its YAML or JSON file; what is given beside it is put over it.", "PATH", "Split"),
+    split("A specification, or its YAML or JSON file; what is given beside it is put over it.", "PATH"),
 ]
 Model = Annotated[
     "ModelSpec | SkipJsonSchema[Any] | str | None",
     BeforeValidator(lambda model: None if model is None else estimates.ModelSpec.of(model)),
-    Flag(
+    model(
         "Import path of an estimator, or a YAML or JSON file; in Python also the estimator itself. What is given "
         "beside it is put over it.",
         "NAME or PATH",
-        "Model",
     ),
 ]
 Strategy = Annotated[
     "SkipJsonSchema[Any] | str | None",
     BeforeValidator(_strategy),
-    Flag(
+    split(
         "A strategy, or module:Name of your own; chosen from the columns if left out. In Python also the strategy "
         "itself, a splitter of scikit-learn, or pairs of (train, test) positions.",
         "NAME",
-        "Split",
     ),
 ]
 Metrics = Annotated[
     SeveralNames | SkipJsonSchema[Any] | None,
     BeforeValidator(_metrics),
-    Flag(
+    model(
         "A scikit-learn scorer, or module:name of your own; repeat for several. In Python also a scorer or a function "
         "of (y_true, y_pred) itself.",
         "NAME",
-        "Model",
         names=("--metric",),
     ),
 ]
 Build = Annotated[
     "SkipJsonSchema[Any] | str | None",
     BeforeValidator(_build),
-    Flag(
+    model(
         "Import path of the function that builds features, build(train, test) or build(frame), which the audit then "
         "asks by changing its input; in Python also the function itself.",
         "NAME",
-        "Model",
     ),
 ]
 Intervals = Annotated[
     Literal["auto", "bootstrap", "corrected_t", "nested", "none"],
-    Flag("How intervals are made; nested asks for further fits.", "METHOD", "Model", default="auto"),
+    model("How intervals are made; nested asks for further fits.", "METHOD", default="auto"),
 ]
 Level = Annotated[
     float,
     Field(gt=0, lt=1),
-    Flag("Share of the cases in which an interval is to hold the truth.", "SHARE", "Model", default=0.95),
+    model("Share of the cases in which an interval is to hold the truth.", "SHARE", default=0.95),
 ]
 Repeats = Annotated[
     Literal["auto"] | int,
     BeforeValidator(repeats_of),
-    Flag(
+    run(
         "Repeats of the folds to compare on: auto takes up to 10 that cost up to a minute of fits, 1 those "
         "that were recorded.",
         "auto or N",
@@ -224,52 +221,43 @@ Repeats = Annotated[
 TimeLimit = Annotated[
     float | None,
     Field(gt=0),
-    Flag("Seconds after which a fit is stopped; each has a process of its own then.", "SECONDS"),
+    run("Seconds after which a fit is stopped; each has a process of its own then.", "SECONDS"),
 ]
 LogModels = Annotated[
     Literal["none", "final", "all"],
-    Flag(
-        "Models in MLflow: one of all rows, or one per fold as well; each is one more fit.",
-        panel="Output",
-        default="none",
-    ),
+    output("Models in MLflow: one of all rows, or one per fold as well; each is one more fit.", default="none"),
 ]
-AllowPartial = Annotated[
-    bool, Flag("Aggregate even if folds failed, tagged as partial.", panel="Output", default=False)
-]
+AllowPartial = Annotated[bool, output("Aggregate even if folds failed, tagged as partial.", default=False)]
 Engine = Annotated[
-    Literal["prefect", "plain"], Flag("Run the steps as Prefect tasks, or plainly without Prefect.", default="prefect")
+    Literal["prefect", "plain"], run("Run the steps as Prefect tasks, or plainly without Prefect.", default="prefect")
 ]
 DataEngine = Annotated[
     Literal["auto", "memory", "duckdb", "dask", "spark"],
-    Flag("Where rows are sorted: in memory, out of core by DuckDB, or on a cluster.", default="auto"),
+    run("Where rows are sorted: in memory, out of core by DuckDB, or on a cluster.", default="auto"),
 ]
 Memory = Annotated[
     str | None,
-    Flag("Memory for the table, such as 2GB; DuckDB works on disk above.  [default: 1/4 of what is free]", "SIZE"),
+    run("Memory for the table, such as 2GB; DuckDB works on disk above.  [default: 1/4 of what is free]", "SIZE"),
 ]
 OnRefused = Annotated[
     Literal["stop", "new_major"],
-    Flag(
-        "Where rows cannot join the champion's split: stop, or take another, which forgets the tested.",
-        panel="Split",
-        default="stop",
+    split(
+        "Where rows cannot join the champion's split: stop, or take another, which forgets the tested.", default="stop"
     ),
 ]
 Merged = Annotated[
-    Literal["quarantine", "accept"],
-    Flag("What happens to rows of groups that became one.", panel="Data", default="quarantine"),
+    Literal["quarantine", "accept"], data("What happens to rows of groups that became one.", default="quarantine")
 ]
 Grid = Annotated[
     "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]",
     BeforeValidator(_of_lists),
     BeforeValidator(_grid),
-    Flag("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH", "Model"),
+    model("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH"),
 ]
 Metric = Annotated[
     "str | SkipJsonSchema[Any] | None",
     BeforeValidator(_metric),
-    Flag("The scorer that decides; the model's first if left out.", hidden=True),
+    run("The scorer that decides; the model's first if left out.", hidden=True),
 ]
 
 
@@ -280,8 +268,8 @@ def _of_a_model(name: str | None) -> str | None:
 
 
 RegisteredName = Annotated[
-    str | None, AfterValidator(_of_a_model), Flag("Name in the registry.  [default: the split's]", "NAME", "Output")
+    str | None, AfterValidator(_of_a_model), output("Name in the registry.  [default: the split's]", "NAME")
 ]
 _Run = Annotated[str, BeforeValidator(lambda run: getattr(run, "run_id", run))]
-RunA = Annotated[_Run, Flag("MLflow run of an evaluation.", argument="RUN_A")]
-RunB = Annotated[_Run, Flag("MLflow run of another, on the same split.", argument="RUN_B")]
+RunA = Annotated[_Run, run("MLflow run of an evaluation.", argument="RUN_A")]
+RunB = Annotated[_Run, run("MLflow run of another, on the same split.", argument="RUN_B")]

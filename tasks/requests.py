@@ -53,10 +53,7 @@ class SpecFields(TypedDict, total=False):
     group: of.Group
     group_mode: Annotated[
         Literal["merge", "cross"] | None,
-        Flag(
-            "Of several groups: keep what they join together, or leave out rows that cross.  [default: merge]",
-            panel="Data",
-        ),
+        of.data("Of several groups: keep what they join together, or leave out rows that cross.  [default: merge]"),
     ]
     key: of.Key
     stratify: Annotated[SomeNames, column("Column to share out evenly, instead of the target; repeat for several.")]
@@ -81,19 +78,18 @@ class SpecFields(TypedDict, total=False):
         mapping("--param", "NAME=JSON", 'leftovers="end"', "A parameter of the strategy, as NAME=JSON; repeatable."),
     ]
     seed: of.Seed
-    name: Annotated[str | None, Flag("What the split is called.  [default: the file's name]", "NAME", "Split")]
-    holdout: Annotated[float | None, Flag("Share of the rows to lock away as a test part.", "SHARE", "Split")]
+    name: Annotated[str | None, of.split("What the split is called.  [default: the file's name]", "NAME")]
+    holdout: Annotated[float | None, of.split("Share of the rows to lock away as a test part.", "SHARE")]
     missing_target: Annotated[
         Literal["stop", "wait"] | None,
-        Flag(
+        of.data(
             "Rows without a target: stop, or let them wait outside of every split; extend lets them in once "
-            "they have one.  [default: stop]",
-            panel="Data",
+            "they have one.  [default: stop]"
         ),
     ]
     missing_group: Annotated[
         Literal["refuse", "alone"] | None,
-        Flag("Rows without a group: refuse, or each is a group of its own.  [default: refuse]", panel="Data"),
+        of.data("Rows without a group: refuse, or each is a group of its own.  [default: refuse]"),
     ]
 
 
@@ -114,25 +110,23 @@ class RecipeFields(TypedDict, total=False):
         ),
     ]
     metrics: of.Metrics
-    features: Annotated[SomeNames, Flag("A column to learn from; repeat for several.", "COLUMN", "Model")]
-    exclude: Annotated[SomeNames, Flag("A column not to learn from; repeat for several.", "COLUMN", "Model")]
-    balance: Annotated[
-        str | None, Flag("How training rows are balanced by class, such as class_weight.", "METHOD", "Model")
-    ]
+    features: Annotated[SomeNames, of.model("A column to learn from; repeat for several.", "COLUMN")]
+    exclude: Annotated[SomeNames, of.model("A column not to learn from; repeat for several.", "COLUMN")]
+    balance: Annotated[str | None, of.model("How training rows are balanced by class, such as class_weight.", "METHOD")]
     threshold: Annotated[
         Literal["tuned", "prevalence"] | float | None,
-        Flag("Probability from which the second class is predicted; or tuned, or prevalence.", "SHARE", "Model"),
+        of.model("Probability from which the second class is predicted; or tuned, or prevalence.", "SHARE"),
     ]
     target_transform: Annotated[
-        str | None, Flag("Import path of a transformer that the target is learnt through.", "NAME", "Model")
+        str | None, of.model("Import path of a transformer that the target is learnt through.", "NAME")
     ]
     task: Annotated[
         Literal["classification", "regression"] | None,
-        Flag("What is predicted: classification (classes) or regression (numbers).", "TASK", "Model"),
+        of.model("What is predicted: classification (classes) or regression (numbers).", "TASK"),
     ]
     positive: Annotated[
         str | None,
-        Flag("The class of two that recall, F1, sensitivity, specificity and thresholds are about.", "CLASS", "Model"),
+        of.model("The class of two that recall, F1, sensitivity, specificity and thresholds are about.", "CLASS"),
     ]
 
 
@@ -141,21 +135,16 @@ class LookFields(TypedDict, total=False):
 
     manifest: Annotated[
         Folder | None,
-        Flag(
-            "A split to evaluate on instead of splitting anew: its name, or the folder of its manifest.",
-            "SPLIT",
-            "Split",
-        ),
+        of.split("A split to evaluate on instead of splitting anew: its name, or the folder of its manifest.", "SPLIT"),
     ]
     rows: Annotated[
         Literal["all", "known"],
-        Flag("Of a named split: all of its rows, or those known that FILE holds.", panel="Data", default="all"),
+        of.data("Of a named split: all of its rows, or those known that FILE holds.", default="all"),
     ]
     on: Annotated[
-        Literal["folds", "holdout"],
-        Flag("The folds, or the locked part, which needs a reason.", panel="Model", default="folds"),
+        Literal["folds", "holdout"], of.model("The folds, or the locked part, which needs a reason.", default="folds")
     ]
-    reason: Annotated[str, Flag("Why the locked part is looked at; recorded.", "TEXT", "Model", default="")]
+    reason: Annotated[str, of.model("Why the locked part is looked at; recorded.", "TEXT", default="")]
 
 
 class ScoreFields(TypedDict, total=False):
@@ -169,7 +158,7 @@ class ScoreFields(TypedDict, total=False):
 class RecordFields(TypedDict, total=False):
     """Fields that say how the evaluation of folds is recorded."""
 
-    run_label: Annotated[str, Flag("Another label makes another MLflow run of the same.", "TEXT", "Output", default="")]
+    run_label: Annotated[str, of.output("Another label makes another MLflow run of the same.", "TEXT", default="")]
     log_models: of.LogModels
     allow_partial: of.AllowPartial
     build: of.Build
@@ -179,7 +168,7 @@ class RunFields(TypedDict, total=False):
     """Fields that say how steps are run, and whether stored results are made anew."""
 
     engine: of.Engine
-    refresh: Annotated[bool, Flag("Compute again what the cache holds.", default=False)]
+    refresh: Annotated[bool, of.run("Compute again what the cache holds.", default=False)]
 
 
 class SplitRunFields(SplitFields, RunFields, total=False):
@@ -191,9 +180,7 @@ class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, RecordFi
 
     importance: Annotated[
         Literal["auto", "none"],
-        Flag(
-            "Measure what the model uses on test rows, where that costs little, or not.", panel="Model", default="auto"
-        ),
+        of.model("Measure what the model uses on test rows, where that costs little, or not.", default="auto"),
     ]
 
 
@@ -209,30 +196,24 @@ class TuneFields(SpecFields, RecipeFields, LookFields, ScoreFields, RunFields, t
     """Parameters of ``tune``."""
 
     grid: Required[of.Grid]
-    n_random: Annotated[int | None, Field(ge=1), Flag("Try so many of the combinations, at random.", "N", "Model")]
+    n_random: Annotated[int | None, Field(ge=1), of.model("Try so many of the combinations, at random.", "N")]
     metric: of.Metric
-    one_standard_error: Annotated[
-        bool, Flag("Take the first that is as good as the best.", panel="Model", default=False)
-    ]
+    one_standard_error: Annotated[bool, of.model("Take the first that is as good as the best.", default=False)]
     nested: Annotated[
         bool,
-        Flag(
-            "Choose anew inside the training rows of every fold as well: the score of choosing.",
-            panel="Model",
-            default=False,
-        ),
+        of.model("Choose anew inside the training rows of every fold as well: the score of choosing.", default=False),
     ]
 
 
 class ExtendFields(TypedDict, total=False):
     """Parameters of ``extend``."""
 
-    batch: Annotated[bool, Flag("The data hold new rows only, not the whole table.", panel="Data", default=False)]
+    batch: Annotated[bool, of.data("The data hold new rows only, not the whole table.", default=False)]
     merged: of.Merged
     max_missing: Annotated[
         float,
         Field(ge=0, le=1),
-        Flag("Share of the known rows that may be missing; more is refused.", "SHARE", "Data", default=0.1),
+        of.data("Share of the known rows that may be missing; more is refused.", "SHARE", default=0.1),
     ]
     memory: of.Memory
     engine: of.Engine
@@ -243,27 +224,26 @@ class DecideFields(TypedDict, total=False):
 
     registered_name: of.RegisteredName
     metric: of.Metric
-    gates: Annotated[bool, Flag("Stop where a gate of the audit fails.", default=True)]
+    gates: Annotated[bool, of.run("Stop where a gate of the audit fails.", default=True)]
     merged: of.Merged
     on_refused: of.OnRefused
     on_unclear: Annotated[
         Literal["commit", "stop", "ask"],
-        Flag(
+        of.split(
             "Where nothing can tell whether the new rows are sound: let them in with a warning, stop, or ask a person, "
             "also about warnings.",
-            panel="Split",
             default="commit",
         ),
     ]
     ask_above: Annotated[
         float | None,
         Field(ge=0, allow_inf_nan=False),
-        Flag("With --on-unclear ask: ask about a candidate that is better by more than this.", "NUMBER", "Split"),
+        of.split("With --on-unclear ask: ask about a candidate that is better by more than this.", "NUMBER"),
     ]
     answer_within: Annotated[
         float,
         Field(gt=0, le=8_760),
-        Flag("Hours to wait for an answer; without one it is refused.", "HOURS", "Split", default=72.0),
+        of.split("Hours to wait for an answer; without one it is refused.", "HOURS", default=72.0),
     ]
 
 
@@ -274,7 +254,7 @@ class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFiel
 class PlanFields(EvaluateFields, DecideFields, total=False):
     """Parameters of ``plan``: those of the other two."""
 
-    retrain: Annotated[bool, Flag("Of a retraining instead of an evaluation.", default=False)]
+    retrain: Annotated[bool, of.run("Of a retraining instead of an evaluation.", default=False)]
 
 
 class CompareFields(TypedDict, total=False):
@@ -284,7 +264,7 @@ class CompareFields(TypedDict, total=False):
     margin: Annotated[
         float,
         Field(ge=0, allow_inf_nan=False),
-        Flag("Difference of scores that does not matter.", "NUMBER", "Model", default=0.0),
+        of.model("Difference of scores that does not matter.", "NUMBER", default=0.0),
     ]
     repeats: of.Repeats
     engine: of.Engine

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import parameters as of
-from evenfold.tasks.parameters import Flag
 from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
 from evenfold import estimates, flows, manifests, reports
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
 FLIGHTS = "examples/flights.parquet"
 FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")
 
-PictureOrPage = Annotated[Path, Flag("Where it goes: a page, or a picture (.svg).", names=("-o", "--output"))]
-ComparisonPage = Annotated[Path | None, Flag("Write a page about it to this file.", "PATH", names=("-o", "--output"))]
-Counts = Annotated[str, Flag("Numbers of folds: 5..100, 5:100:5, or 5,10,20.", names=("--k",))]
+PictureOrPage = Annotated[Path, of.run("Where it goes: a page, or a picture (.svg).", names=("-o", "--output"))]
+ComparisonPage = Annotated[Path | None, of.run("Write a page about it to this file.", "PATH", names=("-o", "--output"))]
+Counts = Annotated[str, of.run("Numbers of folds: 5..100, 5:100:5, or 5,10,20.", names=("--k",))]
 RecordedRun = Annotated[
-    str, Flag("MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion.", argument="RUN")
+    str, of.run("MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion.", argument="RUN")
 ]
-TrainingData = Annotated[str | None, Flag("Where the table lies now that the model was trained on.", "PATH", "Data")]
-KnownRows = Annotated[bool, Flag("Predict rows of the split as well, which may be training rows.", panel="Data")]
-Predictions = Annotated[Path, Flag("Parquet or CSV file to write.", names=("-o", "--output"))]
-NSeeds = Annotated[int, Flag("Partitions of each way.")]
+TrainingData = Annotated[str | None, of.data("Where the table lies now that the model was trained on.", "PATH")]
+KnownRows = Annotated[bool, of.data("Predict rows of the split as well, which may be training rows.")]
+Predictions = Annotated[Path, of.run("Parquet or CSV file to write.", names=("-o", "--output"))]
+NSeeds = Annotated[int, of.run("Partitions of each way.")]
 
 
 def demo(engine: of.Engine = "prefect", as_json: Json = False) -> Answer:
