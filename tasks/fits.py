@@ -48,12 +48,7 @@ def _title(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds",
 
 @step(key_of=_key, run_name=_title)
 def fit_fold(
-    split: SplitRef,
-    i: Fits,
-    model: Model = None,
-    *,
-    of: str | int = "folds",
-    time_limit: TimeLimit = None,
+    split: SplitRef, i: Fits, model: Model = None, *, of: str | int = "folds", time_limit: TimeLimit = None
 ) -> FitResult:
     """Fit a model on split ``i``, keep its test predictions, and return its scores.
 
@@ -139,14 +134,9 @@ def require_inner(work: Work) -> Splitter:
     ),
 )
 def fit_short(
-    split: SplitRef,
-    block: Block,
-    model: Model = None,
-    *,
-    of: str | int = "folds",
-    refresh: bool = False,
+    split: SplitRef, block: Block, model: Model = None, *, of: str | int = "folds", refresh: bool = False,
     apart: bool = False,
-) -> list[tuple[FitResult | None, bool]]:
+) -> list[tuple[FitResult | None, bool]]:  # fmt: skip
     """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
     Each fit is locked, found and kept under its own score key: a kill loses only the one under way. Returns for each

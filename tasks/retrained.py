@@ -87,21 +87,15 @@ class Retraining(Displayed, Outcome):
         rows = self.growth
         left = f"{rows.deleted:,} deleted, {rows.quarantined:,} quarantined"
         joined = f"{rows.added:,} rows joined, {rows.moved:,} moved, {left}: split_id {self.split.split_id}."
+        unclear = self.judged.sentences if self.judged.verdict == "unclear" else []
+        news = [] if unclear else self.judged.sentences
         return reports.retraining_page(
-            self.registered.name if self.registered else self.split.name,
-            self.decision,
-            self.estimates,
-            self.audit,
-            self.checked,
-            version=self.registered.version if self.registered else "",
-            growth=[joined, *rows.notes],
-            newer=[*(self.judged.sentences if self.judged.verdict != "unclear" else []), *filter(None, [self.before])],
-            months=self.judged.series,
-            unclear=self.judged.sentences if self.judged.verdict == "unclear" else [],
-            split=f"{self.split.name} {self.split.version}",
-            titles=self._titles,
+            self.registered.name if self.registered else self.split.name, self.decision, self.estimates, self.audit,
+            self.checked, version=self.registered.version if self.registered else "", growth=[joined, *rows.notes],
+            newer=[*news, *filter(None, [self.before])], months=self.judged.series, unclear=unclear,
+            split=f"{self.split.name} {self.split.version}", titles=self._titles,
             origin=reports.Origin(Path(self.split.data).name, self.run_id),
-        )
+        )  # fmt: skip
 
 
 class Opened(Outcome):

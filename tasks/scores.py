@@ -129,12 +129,9 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
 
 
 def unaggregated(
-    split: SplitRef,
-    model: ModelSpec,
-    results: Sequence[FitResult],
-    apparent: FitResult | None = None,
+    split: SplitRef, model: ModelSpec, results: Sequence[FitResult], apparent: FitResult | None = None,
     errors: Sequence[str] = (),
-) -> Evaluated:
+) -> Evaluated:  # fmt: skip
     """Return the results of fits without the estimates, as where too many failed."""
     work = work_of(split, model)
     problem = work.problem

@@ -67,12 +67,11 @@ def _segmented(data: str, _stamp: tuple[object, ...], spec: SplitSpec, model: Mo
     recipe = problem.model.model_copy(
         update={"metrics": problem.model.metrics[:1], "importance": "none", "features": features}
     )
-
-    def numeric(name: str) -> bool:
-        return is_numeric_target(canonical_table(rest, [name], spec.types).column(0))
-
-    spec = spec.model_copy(update={"strategy": spec.strategy or default_strategy(spec, numeric)})
+    strategy = spec.strategy or default_strategy(
+        spec, lambda name: is_numeric_target(canonical_table(rest, [name], spec.types).column(0))
+    )
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    spec = spec.model_copy(update={"strategy": strategy})
     return spec, recipe, {str(value): rest.take(pa.array(own)) for value, own in zip(order, rows, strict=True)}
 
 
@@ -85,15 +84,9 @@ def _names(model: ModelSpec, column: str) -> bool:
 
 @step(run_name=lambda data, spec, *_, **__: f"evaluate {spec.name}", retries=0)
 def evaluate_segment(
-    data: str,
-    spec: SplitSpec,
-    model: ModelSpec,
-    segment: str,
-    *,
-    interval: Intervals = "auto",
-    level: Level = 0.95,
+    data: str, spec: SplitSpec, model: ModelSpec, segment: str, *, interval: Intervals = "auto", level: Level = 0.95,
     time_limit: TimeLimit = None,
-) -> Segment:
+) -> Segment:  # fmt: skip
     """Return the score of ``model`` on the rows of a segment, which are a table of their own; one task run for all.
 
     Its split, its fits and its audit are kept as those of any other table. Raises SplitError, ModelError or

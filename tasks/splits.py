@@ -36,16 +36,16 @@ MOST_TRIES = 20
 
 def _planned(
     data: Any, spec: Any = None, *, data_engine: DataEngine = "auto", memory: Memory = None, **columns: Any
-) -> Plan:
+) -> tuple[Plan, str]:
     path = from_anywhere(data_reference(data, Home.here()))
     spec = manifests.specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
-    return plans.plan_of(spec, path, data_engine, memory)
+    return plans.plan_of(spec, path, data_engine, memory), path
 
 
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
-    plan = _planned(data, spec, **columns)
+    plan, path = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
-    identity: list[object] = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
+    identity: list[object] = [plan.plan_id, plan.spec.name, path]
     identity += [part for part in (plan.spec.gates, plan.spec.ignore, plans.parts_of(plan.splitter)) if part]
     return f"split/{digest_json(identity)}"
 
@@ -53,7 +53,7 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
 def _title(data: Any, spec: Any = None, **columns: Any) -> str:
     if not isinstance(data, (str, Path)):  # it would be written as a file for its title alone
         return "decide the split of a frame"
-    plan = _planned(data, spec, **columns)
+    plan, _ = _planned(data, spec, **columns)
     what = f"{ONE_OF[plan.splitter.kind]}s of {plan.spec.name}"
     return f"decide {what} ({plan.algorithm['name']} v{plan.algorithm['version']})"
 
@@ -68,8 +68,7 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     of the same name the next major version. A table that takes more than ``memory`` is sorted out of core by DuckDB, or
     by ``data_engine``: the manifest is the same. Raises SplitError.
     """
-    plan = _planned(data, spec, **fields)
-    path = from_anywhere(data_reference(data, Home.here()))
+    plan, path = _planned(data, spec, **fields)
     folder, reused = placed(plan, Home.here())
     remember(plans.preimage_of(plan), partial(plans.marks_of, plan))
     plans.forget_plans()

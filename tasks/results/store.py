@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
@@ -136,7 +136,7 @@ class Bucket:
             for file in sorted(path for path in folder.iterdir() if path.is_file()):
                 archive.write(file, file.name)
         name = f"splits/{folder.parent.name}/{folder.name}.zip"
-        if self._create(name, packed.getvalue()):
+        if self._put(name, packed.getvalue(), "create"):
             return True
         with zipfile.ZipFile(io.BytesIO(self._get(name) or b"")) as archive:
             held = json.loads(archive.read("manifest.json"))
@@ -153,21 +153,12 @@ class Bucket:
         if mark.exists():
             return
         name = f"probes/{uuid4().hex}"
-        if not self._create(name, b"once") or self._create(name, b"twice"):
+        if not self._put(name, b"once", "create") or self._put(name, b"twice", "create"):
             raise SplitError(
                 f"{self.url} overwrites an object that is there already, so two machines could decide one version of a "
                 "split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all machines see."
             )
         write_aside(mark, lambda aside: aside.write_bytes(b""))
-
-    def _create(self, name: str, content: bytes) -> bool:
-        """Put an object that must not be there yet; return whether it was put."""
-        with self._reached():
-            try:
-                self.store.pipe_file(f"{self.place}/{name}", content, mode="create")
-            except FileExistsError:
-                return False
-        return True
 
     def _fetch_split(self, name: str, version: str) -> None:
         folder = self.here / "splits" / name / version
@@ -222,9 +213,12 @@ class Bucket:
             except FileNotFoundError:
                 return None
 
-    def _put(self, name: str, content: bytes) -> None:
-        with self._reached():
-            self.store.pipe_file(f"{self.place}/{name}", content)
+    def _put(self, name: str, content: bytes, mode: Literal["overwrite", "create"] = "overwrite") -> bool:
+        """Put an object; return whether it was put: where ``mode`` is "create" not in the place of another."""
+        with self._reached(), suppress(FileExistsError):
+            self.store.pipe_file(f"{self.place}/{name}", content, mode=mode)
+            return True
+        return False
 
     @contextmanager
     def _reached(self) -> Iterator[None]:

@@ -118,14 +118,7 @@ def _record(home: Home) -> Path:
     return home.path / "server.json"
 
 
-@dataclass(frozen=True)
-class _Own:
-    home: Path
-    address: str
-    process: subprocess.Popen[bytes]
-
-
-_OWN: list[_Own] = []
+_OWN: dict[Path, tuple[str, subprocess.Popen[bytes]]] = {}  # the address and the process of one home's, or none
 _GUARD = Lock()
 
 
@@ -135,32 +128,31 @@ def api_of(home: Home) -> str:
     if server is not None:
         return server.api
     with _GUARD.held():
-        if _OWN and (_OWN[0].home != home.path or _OWN[0].process.poll() is not None):
+        if home.path not in _OWN or _OWN[home.path][1].poll() is not None:
             end_own_server()
-        if not _OWN:
             say(STARTING, 0, 1)
             # In a new home one after the other: its migrations race.
             ready = home.locks / f"prefect-{prefect.__version__}"
             with contextlib.nullcontext() if ready.exists() else locked(home.locks, "prefect server"):
-                _OWN.append(_Own(home.path, *_started(home)))
+                _OWN[home.path] = _started(home)
                 ready.parent.mkdir(parents=True, exist_ok=True)
                 ready.touch()
             atexit.register(end_own_server)
-        return f"{_OWN[0].address}/api"
+        return f"{_OWN[home.path][0]}/api"
 
 
 def end_own_server() -> None:
     """End the server that this process has started, if there is one."""
-    for own in _OWN:
+    for _, process in _OWN.values():
         # One sender for a process, which would go on with the next server.
         if events := sys.modules.get("prefect.events.worker"):
             events.EventsWorker.drain_all(timeout=5)
-        own.process.terminate()
+        process.terminate()
         try:
-            own.process.wait(5)
+            process.wait(5)
         except subprocess.TimeoutExpired:
-            own.process.kill()
-            own.process.wait()
+            process.kill()
+            process.wait()
     _OWN.clear()
     atexit.unregister(end_own_server)
 
