@@ -348,4 +348,4 @@ def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (
         name = specification(data, spec, name=name).name
     except Exception:  # that may be why it failed
         name = name or name_of(data)
-    happened("retrain.failed", name, str(state.message), ended=True, flow_run=str(flow_run.id))
+    happened("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))

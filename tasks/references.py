@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenfold.manifests import Header, read_header
-from evenfold.manifests.store.header import VERSION
+from evenfold.manifests.store.header import VERSION as VERSION
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import meant
 from evenfold.tasks.runtime.home import Home, locked

@@ -72,7 +72,7 @@ def aggregate(
     return evaluated.model_copy(update=update | {"interval": interval, "level": level})
 
 
-def _require_fits(results: Sequence[FitResult], apparent: FitResult | None) -> None:
+def _require_fits(results: Sequence[object], apparent: FitResult | None) -> None:
     """Raise EvaluationError for what is no result of a split, and for an apparent score that is not of all rows."""
     for fit in results:
         if not isinstance(fit, FitResult):

@@ -373,14 +373,12 @@ def tell(sentences: Iterable[str]) -> None:
 Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed", "retrain.asked"]
 
 
-def happened(
-    what: Happening, split: str, words: str, id: UUID | None = None, ended: bool = False, **facts: Any
-) -> None:
+def happened(what: Happening, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
     """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
 
-    Only where a flow run is under way on a server, or has ``ended`` there, as in its hooks; ``words`` says it in a
+    Only where a flow run is under way on a server, or ended there, as one that failed did; ``words`` says it in a
     sentence. ``id``: of what happens once, however many runs tell it; Prefect takes an event of each id once.
     """
-    if ended or under_prefect():
+    if what == "retrain.failed" or under_prefect():  # a hook tells of it, after the run
         about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
         emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts}, id=id)
