@@ -53,8 +53,9 @@ def _segmented(data: str, _stamp: tuple[object, ...], spec: SplitSpec, model: Mo
         raise SplitError(f"{by!r} {why}; name a target, and segments by a column that has no other part (by, --by).")
     values = canonical_table(table, [by], spec.types).column(0).cast(pa.large_string()).fill_null("")
     codes, order = pd.factorize(np.asarray(values.to_pylist(), dtype=object), sort=True)
-    # To a model that does not name it a column of one value says nothing.
-    is_feature = by in (model.features or ()) or _names(model, by)
+    # To a model that does not name it, by itself or as a parameter of its parts, a column of one value says nothing.
+    params = named_estimator(model.estimator, model.params).get_params() if model.estimator else {}
+    is_feature = by in (model.features or ()) or repr(by) in repr([*params.values()])
     rest = table if is_feature else table.drop_columns([by])
     if len(order) > MOST_SEGMENTS:
         raise SplitError(
@@ -73,13 +74,6 @@ def _segmented(data: str, _stamp: tuple[object, ...], spec: SplitSpec, model: Mo
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     spec = spec.model_copy(update={"strategy": strategy})
     return spec, recipe, {str(value): rest.take(pa.array(own)) for value, own in zip(order, rows, strict=True)}
-
-
-def _names(model: ModelSpec, column: str) -> bool:
-    """Return whether a parameter of a model's parts is, or lists, the name of a column."""
-    if model.estimator is None:
-        return False
-    return repr(column) in repr([*named_estimator(model.estimator, model.params).get_params().values()])
 
 
 @step(run_name=lambda data, spec, *_, **__: f"evaluate {spec.name}", retries=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from evenfold.tasks.results.store import bucket_of, remember
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, write_aside
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.runtime.limits import unlogged
-from evenfold.tasks.steps import finished_here, is_refreshing, step
+from evenfold.tasks.steps import is_refreshing, step
 
 from evenfold import manifests
 
@@ -158,14 +157,6 @@ def audit_split(
 def _audit(uri: str, data: str, _content: object, features: tuple[str, ...] | None, memory: str | None) -> Audit:
     # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
     return manifests.audit(StoredManifest(uri), data, features=features, memory=memory)
-
-
-def audit_of(
-    split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None, build: str | None = None
-) -> Audit:
-    """Return the audit of a split of its data, as ``audit_split`` does and keeps it, without a task run."""
-    columns = None if features is None else list(features)
-    return finished_here(audit_split, split, features=columns, memory=memory, build=build).value
 
 
 def newest(

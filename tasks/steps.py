@@ -59,12 +59,9 @@ class Body(Generic[P, R]):
     __name__: str
 
     def __init__(
-        self,
-        fn: Callable[P, R],
-        key_of: Callable[..., str | None] | None,
-        run_name: Callable[..., str] | None,
+        self, fn: Callable[P, R], key_of: Callable[..., str | None] | None, run_name: Callable[..., str] | None,
         message: Callable[[R], str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.fn, self.key_of, self.run_name, self.message = naming_once()(fn), key_of, run_name, message
         update_wrapper(self, fn)
 
@@ -155,11 +152,9 @@ def _in_store(task: Task[..., Any]) -> bool:
 
 
 def step(
-    key_of: Callable[..., str | None] | None = None,
-    run_name: Callable[..., str] | None = None,
-    retries: int = 2,
+    key_of: Callable[..., str | None] | None = None, run_name: Callable[..., str] | None = None, retries: int = 2,
     message: Callable[[Any], str] | None = None,
-) -> Callable[[Callable[P, R]], Task[P, R]]:
+) -> Callable[[Callable[P, R]], Task[P, R]]:  # fmt: skip
     """Return a decorator that makes a function a Prefect task.
 
     ``key_of`` takes its parameters and returns the key of its result; without it, or for None, nothing is cached.

@@ -25,8 +25,8 @@ from evenfold.tasks.record.runs import Held, complete_records, preimage_of_recor
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
-from evenfold.tasks.splits import audit_of
-from evenfold.tasks.steps import is_refreshing, publish, step
+from evenfold.tasks.splits import audit_split
+from evenfold.tasks.steps import finished_here, is_refreshing, publish, step
 from evenfold.tasks.work import Work, work_of
 
 from . import entries
@@ -259,7 +259,7 @@ class _Record:
             of.estimates,
             self.tables.get("predictions.parquet"),
             f"Evaluation on {name}",
-            audit=audit_of(split, of.features, build=self.build),
+            audit=finished_here(audit_split, split, features=of.features, build=self.build).value,
             split=SplitLink(name, split.split_id, on_disk or page_on_server(split, self.split_run, page)),
             origin=Origin(Path(split.data).name),
             levels=of.levels,

@@ -171,7 +171,9 @@ class Marks(Outcome):
         sums = {name: np.zeros(sum(SIZES), dtype=np.int64) for name in table.column_names}
         for start in range(0, table.num_rows, STRETCH):
             part = table.slice(start, STRETCH)
-            places = _places(np.arange(start, start + part.num_rows, dtype=np.uint64))
+            # Neighbours are no nearer than others.
+            words = mixed(np.arange(start, start + part.num_rows, dtype=np.uint64), 0)
+            places = [(words % np.uint64(size)).astype(np.int64) for size in SIZES]
             for name in table.column_names:
                 hashes = _hashes(whole(part.column(name)))
                 sums[name] += np.concatenate(
@@ -200,12 +202,6 @@ class Marks(Outcome):
 def key_of_marks(parts: Mapping[str, Any]) -> str:
     """Return where the marks are kept of what a preimage's ``parts`` name."""
     return f"marks/{digest_json({name: parts[name] for name in ('rows', 'columns')})[:32]}"
-
-
-def _places(rows: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
-    """Return the place of each row in each table: neighbours are no nearer than others."""
-    words = mixed(rows, 0)
-    return [(words % np.uint64(size)).astype(np.int64) for size in SIZES]
 
 
 def _hashes(array: pa.Array) -> NDArray[np.uint64]:
