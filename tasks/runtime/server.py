@@ -20,7 +20,6 @@ import urllib.request
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import prefect
 from evenfold.estimates import EvaluationError
@@ -167,15 +166,12 @@ def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
         return 0
     before = datetime.fromtimestamp(time.time() - older_than, UTC)
     old = FlowRunFilter.model_validate({"end_time": {"before_": before}})
-    run_ids: set[Any] = set()
     with temporary_settings({PREFECT_API_URL: api_of(home)}), get_client(sync_client=True) as client:
-        while True:
-            runs = client.read_flow_runs(flow_run_filter=old, limit=200, offset=len(run_ids) if dry_run else 0)
-            run_ids |= {run.id for run in runs}
-            for run in () if dry_run else runs:
+        n_runs = client.count_flow_runs(flow_run_filter=old)
+        while runs := [] if dry_run else client.read_flow_runs(flow_run_filter=old, limit=200):
+            for run in runs:
                 client.delete_flow_run(run.id)
-            if len(runs) < 200:
-                return len(run_ids)
+    return n_runs
 
 
 def _started(home: Home, keep: bool = False) -> tuple[str, subprocess.Popen[bytes]]:
