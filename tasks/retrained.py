@@ -58,11 +58,6 @@ class Retraining(Displayed, Outcome):
         return self.model.title if self.model else "", self.loser.title if self.loser else ""
 
     @property
-    def served(self) -> Registered | Champion | None:
-        """The version that this came to: the one that was registered, or the champion that stays."""
-        return self.registered or self.champion
-
-    @property
     def summary(self) -> str:
         """Say in one line what was decided and why."""
         name = self.registered.name if self.registered else self.split.name

@@ -52,6 +52,7 @@ class Work:
     roles: pa.Table | None = None
     reads: Callable[[], pa.Table] = pa.Table
     code: dict[str, str] | None = None
+    further: dict[str | int, list[Pair]] = field(default_factory=dict, init=False)  # see ``further_pairs``
 
     @cached_property
     def fingerprint(self) -> str:
@@ -88,11 +89,6 @@ class Work:
     def inner_name(self) -> str:
         """Return the name of that strategy, with its code where it is the user's own."""
         return f"{self.inner!r}{strategy_code(self.manifest.spec.strategy, self.manifest.spec.params)}"
-
-    @cached_property
-    def further(self) -> dict[str | int, list[Pair]]:
-        """The further fits of what was asked for: see ``further_pairs``."""
-        return {}
 
     @property
     def in_time_order(self) -> bool:

@@ -67,7 +67,7 @@ def run_named(tracker: Tracker, reference: Any) -> Run:
     version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked.
     """
     run_id = getattr(reference, "run_id", reference)
-    if isinstance(reference, Retraining) and (served := reference.served):
+    if isinstance(reference, Retraining) and (served := reference.registered or reference.champion):
         run_id = _evaluated_by(tracker, served.name, "/", served.version)
     if not isinstance(run_id, str):
         raise SplitError(
