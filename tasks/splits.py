@@ -135,28 +135,15 @@ def audit_split(
     its code changes.
     """
     columns, limit, data = plans.named_features(split, features), Settings.memory_of(memory), plans.table_of(split)
+    manifest: Manifest = split.stored()
+    if split.gates is not None:
+        manifest = asked_again(in_memory(manifest, limit), split.gates, split.ignore or {})
     with unlogged():
-        if exclude or gates or build or split.gates is not None:
-            held = in_memory(split.stored(), limit)
-            if split.gates is not None:
-                held = asked_again(held, split.gates, split.ignore or {})
-            audit = manifests.audit(
-                held, data, features=columns, exclude=exclude, gates=gates, memory=limit, build=build
-            )
-        else:
-            content = plans.stamp(data), split.split_id
-            audit = _audit(str(split.folder), data, content, None if columns is None else tuple(columns), limit)
+        audit = manifests.audit(
+            manifest, data, features=columns, exclude=exclude, gates=gates, memory=limit, build=build
+        )
     remember(plans.preimage_of_audit(split, features, exclude, gates, build))
-    split_audit = SplitAudit(**dict(audit))
-    if not split_audit.intact():
-        _audit.cache_clear()
-    return split_audit
-
-
-@lru_cache(maxsize=4)
-def _audit(uri: str, data: str, _content: object, features: tuple[str, ...] | None, memory: str | None) -> Audit:
-    # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
-    return manifests.audit(StoredManifest(uri), data, features=features, memory=memory)
+    return SplitAudit(**dict(audit))
 
 
 def newest(
