@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -79,9 +80,7 @@ def _home(home: Home) -> Iterator[Finding]:
         # What may not be looked at is not there, and its nearest folder that may is asked; a link to nowhere is there.
         there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
         try:
-            probe = there / f".writable-{os.getpid()}"
-            probe.write_bytes(b"")
-            probe.unlink()
+            tempfile.TemporaryFile(dir=there).close()
         except OSError as error:
             yield Finding(name, False, f"{path} cannot be written: {error.strerror}", f"Make {there} writable.")
             continue

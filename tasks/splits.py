@@ -157,8 +157,7 @@ def newest(
     if bucket := bucket_of(home):
         bucket.fetch_splits(spec.name)
     versions = {version_in(path.name): (path, header) for path, header in versions_below(home, spec.name)}
-    split_id = None if champion is None else champion.tags.get("evenfold.split_id")
-    if champion is not None and split_id:
+    if champion and (split_id := champion.tags.get("evenfold.split_id")):
         names = [version for version, (_, header) in versions.items() if header["split_id"] == split_id]
         of_tag = [each for each in names if f"{spec.name}@{each[0]}.{each[1]}" == champion.tags.get("evenfold.spec")]
         end = max(of_tag or names, default=None)
