@@ -24,9 +24,10 @@ from evenfold.tasks.plans import parts_of_build, stamp, table_of
 from evenfold.tasks.record.runs import Held, complete_records, preimage_of_record, record_parts, see_complete
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.progress import setting
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import audit_split
-from evenfold.tasks.steps import finished_here, is_refreshing, publish, step
+from evenfold.tasks.steps import REFRESHING, finished_here, is_refreshing, publish, step
 from evenfold.tasks.work import Work, work_of
 
 from . import entries
@@ -253,13 +254,15 @@ class _Record:
         page = "artifacts/split/report.html"
         # On disk the pages lie beside one another, and are opened from there.
         on_disk = f"../../{self.split_run}/{page}" if Home.here().tracks_here else ""
+        with setting(REFRESHING, False):  # what is asked for again the audit's own step does
+            audit = finished_here(audit_split, split, features=of.features, build=self.build).value
         return evaluation_page(
             problem,
             self.scores,
             of.estimates,
             self.tables.get("predictions.parquet"),
             f"Evaluation on {name}",
-            audit=finished_here(audit_split, split, features=of.features, build=self.build).value,
+            audit=audit,
             split=SplitLink(name, split.split_id, on_disk or page_on_server(split, self.split_run, page)),
             origin=Origin(Path(split.data).name),
             levels=of.levels,
