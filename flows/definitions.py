@@ -14,7 +14,7 @@ from evenfold.tasks.requests import flat
 
 if TYPE_CHECKING:
     from evenfold.estimates import Comparison
-    from evenfold.tasks.retrained import Retraining
+    from evenfold.tasks.results.retrained import Retraining
 
     from .outcomes import Evaluation, ExtendOutcome, Planned, SplitOutcome, Tuning
 

@@ -29,7 +29,7 @@ from evenfold.tasks.record.models.signatures import moved_code
 from evenfold.tasks.record.reading import apparent_of, read_split
 from evenfold.tasks.record.splits import balance_of
 from evenfold.tasks.references import splits_of
-from evenfold.tasks.retrained import Opened, Retraining
+from evenfold.tasks.results.retrained import Opened, Retraining
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying

@@ -23,7 +23,7 @@ from .record.models.retraining import register_model as register_model, replay a
 from .record.reading import load_split as load_split
 from .record.splits import record_split as record_split
 from .record.studies import log_scores as log_scores
-from .retrained import Retraining as Retraining
+from .results.retrained import Retraining as Retraining
 from .runtime.files import data_reference as data_reference, room as room
 from .runtime.home import (
     Home as Home,

@@ -24,7 +24,7 @@ from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.parameters import Data
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
-from evenfold.tasks.retrained import Retraining
+from evenfold.tasks.results.retrained import Retraining
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home, redacted
 from evenfold.tasks.steps import step

@@ -110,7 +110,7 @@ def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch
     from evenfold.tasks.record.entries import Entry
     from evenfold.tasks.record.models.retraining import fail_retraining
     from evenfold.tasks.record.models.signatures import OPENED
-    from evenfold.tasks.retrained import Opened
+    from evenfold.tasks.results.retrained import Opened
 
     made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
     tracker = Tracker(home, "rows")

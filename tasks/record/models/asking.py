@@ -18,7 +18,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.record.tracker import NOTE, Tracker, tracker_of
-from evenfold.tasks.retrained import Retraining
+from evenfold.tasks.results.retrained import Retraining
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import happened
 from prefect.context import FlowRunContext

@@ -29,7 +29,7 @@ from evenfold.tasks.record.entries import Entry, code_tags, run_key, split_tags,
 from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import NOTE, RUN_KEY, tracker_of
-from evenfold.tasks.retrained import Opened, Retraining
+from evenfold.tasks.results.retrained import Opened, Retraining
 from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step

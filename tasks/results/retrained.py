@@ -8,10 +8,9 @@ from evenfold.estimates import Estimate, ModelSpec, metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit
 from evenfold.splitters.errors import Displayed
+from evenfold.tasks.outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef
 
 from evenfold import reports
-
-from .outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef
 
 
 class Retraining(Displayed, Outcome):
