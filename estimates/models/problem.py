@@ -33,14 +33,6 @@ def require_none_missing(missing: NDArray[np.bool_], what: str) -> None:
         raise ModelError(f"{what} is missing (None or NaN) in {where}; drop or fill those rows first.")
 
 
-def target_column(table: pd.DataFrame, target: str) -> pd.Series:
-    """Return the target's column; objects that are all numbers or booleans become that."""
-    column = table[target].infer_objects()
-    if column.dtype == object and kind_of(column) == "number" and not column.isna().any():
-        return pd.Series(plain_numbers(column), index=column.index, name=target)
-    return column
-
-
 def predicts_classes(model: ModelSpec) -> bool:
     """Return whether a model predicts classes whatever its target holds: its task says so, or its estimator."""
     if model.task is not None or model.estimator is None:
@@ -204,7 +196,9 @@ class Problem:
         if len(table) == 0:
             raise ModelError("the data holds 0 rows; at least 2 are needed.")
         kinds, left_out = choose_features(table, model, taken, folds)
-        column = target_column(table, target)
+        column = table[target].infer_objects()
+        if column.dtype == object and kind_of(column) == "number" and not column.isna().any():
+            column = pd.Series(plain_numbers(column), index=column.index, name=target)
         require_none_missing(column.isna().to_numpy(), f"target {target!r}")
         task = task_of(model, column)
         y, classes = values_of(column, task, labels)
