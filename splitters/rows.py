@@ -95,8 +95,7 @@ class Rows:
         Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
         O(n log n) at worst, O(n) for integer and text columns.
         """
-        roles = dict(zip(ROLES, (key, time, label_end, fixed, coordinates), strict=True))
-        values = {"y": y, "groups": groups, **roles}
+        values = dict(zip(("y", "groups", *ROLES), (y, groups, key, time, label_end, fixed, coordinates), strict=True))
         n = _count({"X": X, **values})
         _require(needs, values, asked_by)
         codes, levels = _target(y, needs.y, asked_by)
