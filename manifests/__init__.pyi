@@ -1,7 +1,8 @@
 from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .balance import measure as measure
-from .engines.verbs import (
+from .engines.decide import (
+    decide as decide,
     further_folds as further_folds,
     name_of as name_of,
     planned as planned,
@@ -24,7 +25,7 @@ from .growth.arrivals import check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend
 from .growth.newcomers import Snapshot as Snapshot
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
-from .plan import Plan as Plan, decide as decide
+from .plan import Plan as Plan
 from .spec import Columns as Columns, SplitSpec as SplitSpec, read_spec as read_spec
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
 from .store.state import is_numeric_target as is_numeric_target

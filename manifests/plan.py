@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,13 +35,11 @@ from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray
 
-from .fields import Algorithm, EngineName
+from .fields import Algorithm
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
 from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
-from .store.stored import StoredManifest
-from .store.write import write_manifest
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 
@@ -344,55 +341,3 @@ def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     if numeric(balanced[0]):
         return "FractionalStratifiedSplit" if parts else "SortedStratifiedKFold"
     return "StratifiedSplit" if parts else "StratifiedKFold"
-
-
-@overload
-def decide(
-    spec: Any = None,
-    data: Any = None,
-    *,
-    engine: EngineName = "auto",
-    memory: str | int | None = None,
-    to: str | Path,
-    **fields: Any,
-) -> StoredManifest: ...
-@overload
-def decide(
-    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None, **fields: Any
-) -> Manifest: ...
-def decide(
-    spec: Any = None,
-    data: Any = None,
-    *,
-    engine: EngineName = "auto",
-    memory: str | int | None = None,
-    to: str | Path | None = None,
-    **fields: Any,
-) -> Manifest:
-    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
-
-    Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
-
-    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
-    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
-    written then. O(n log n).
-
-    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
-    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
-    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
-    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
-    """
-    if data is None or isinstance(data, (SplitSpec, Mapping)):  # decide(df, key=...) names the data first
-        spec, data = data, spec
-    if fields or spec is None:
-        from .engines.verbs import specification
-
-        spec = specification(data, spec, **fields)
-    if to is None:
-        if engine not in ("auto", "memory"):
-            raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
-        return Plan(spec, data).decide()
-    from .engines.verbs import planned
-
-    plan = planned(spec, data, engine=engine, memory=memory, to=to)
-    return StoredManifest(write_manifest(plan.decide(), to))

@@ -1,11 +1,11 @@
-"""The verbs around a decision: its specification, the sorting of what does not fit, and further repeats of it."""
+"""The decision of a split, and what is around it: its specification, the sorting of what does not fit, repeats."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,8 @@ from evenfold.manifests.fields import EngineName
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.plan import Plan, used_columns
 from evenfold.manifests.spec import Columns, SplitSpec, name_like, read_spec
+from evenfold.manifests.store.stored import StoredManifest
+from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import numbered, require_columns
 from evenfold.manifests.tables.read import no_rows
 from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, require_rows, room_of, source_of
@@ -23,6 +25,54 @@ from numpy.typing import NDArray
 from .spill import engine_named, spilled
 
 FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
+
+
+@overload
+def decide(
+    spec: Any = None,
+    data: Any = None,
+    *,
+    engine: EngineName = "auto",
+    memory: str | int | None = None,
+    to: str | Path,
+    **fields: Any,
+) -> StoredManifest: ...
+@overload
+def decide(
+    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None, **fields: Any
+) -> Manifest: ...
+def decide(
+    spec: Any = None,
+    data: Any = None,
+    *,
+    engine: EngineName = "auto",
+    memory: str | int | None = None,
+    to: str | Path | None = None,
+    **fields: Any,
+) -> Manifest:
+    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
+
+    Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
+
+    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
+    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
+    written then. O(n log n).
+
+    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
+    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
+    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
+    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
+    """
+    if data is None or isinstance(data, (SplitSpec, Mapping)):  # decide(df, key=...) names the data first
+        spec, data = data, spec
+    if fields or spec is None:
+        spec = specification(data, spec, **fields)
+    if to is None:
+        if engine not in ("auto", "memory"):
+            raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
+        return Plan(spec, data).decide()
+    plan = planned(spec, data, engine=engine, memory=memory, to=to)
+    return StoredManifest(write_manifest(plan.decide(), to))
 
 
 def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
