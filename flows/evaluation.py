@@ -20,7 +20,7 @@ from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Measured, S
 from evenfold.tasks.record.evaluations import failure_of, record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.record.studies import record_segments
-from evenfold.tasks.requests import LookFields, RecordFields
+from evenfold.tasks.requests import LookFields, RecordFields, ScoreFields
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import say, saying
@@ -30,9 +30,9 @@ from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_each, happened, run, tell
 from evenfold.tasks.work import further_pairs, work_of
 
-from .outcomes import Evaluation, GateError, Segments
+from .outcomes import Evaluation, GateError, Segments, SplitOutcome
 from .requests import Request, checked, require_none
-from .splitting import Split, recorded, split_asked
+from .splitting import split_of
 
 Outcomes = Iterator[tuple[int, steps.Finished[FitResult]]]  # of fits as they finish, each with its number
 SHORT_SECONDS = 1.0  # the cost of a task run, some 50 ms, is less than a twentieth of a longer fit
@@ -46,6 +46,7 @@ class Fits:
 
     split: SplitRef
     model: ModelSpec
+    time_limit: float | None = None
     quiet: bool = False
     results: list[FitResult] = field(default_factory=list)
     apparent: FitResult | None = None
@@ -99,9 +100,9 @@ class Fits:
 
 def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = None, quiet: bool = False) -> Fits:
     """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
-    fits = Fits(split, model, quiet)
+    fits = Fits(split, model, time_limit, quiet)
     if not split.in_blocks:
-        fits.results = fits.collect(_each(fits, split.n_splits, "folds", time_limit), [1] * split.n_splits)
+        fits.results = fits.collect(_each(fits, split.n_splits, "folds"), [1] * split.n_splits)
         return fits
     blocks, whole = split.blocks(), ["all rows"] if split.kind == "draws" else []
     outcomes = finished_each(fit_fold, [(split, i, model) for i in [*blocks, *whole]], time_limit=time_limit)
@@ -111,7 +112,7 @@ def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = 
     return fits
 
 
-def fit_more(fits: Fits, purpose: str | int, time_limit: float | None = None, seconds: float | None = None) -> None:
+def fit_more(fits: Fits, purpose: str | int, seconds: float | None = None) -> None:
     """Fit what an interval, or so many repeats, ask for beyond the folds; a failure is one of the ``fits``' errors.
 
     ``fits`` then holds them. ``seconds``: what a fit takes, where the folds of ``fits`` do not say it.
@@ -119,10 +120,10 @@ def fit_more(fits: Fits, purpose: str | int, time_limit: float | None = None, se
     n_further = 0 if fits.errors else len(further_pairs(work_of(fits.split, fits.model), purpose))
     if n_further:
         longest = max((score.seconds_fit for fit in fits.results for score in fit.scores), default=seconds)
-        fits.refits = fits.collect(_each(fits, n_further, purpose, time_limit, longest), [1] * n_further)
+        fits.refits = fits.collect(_each(fits, n_further, purpose, longest), [1] * n_further)
 
 
-def _each(fits: Fits, n: int, of: str | int, time_limit: float | None, seconds: float | None = None) -> Outcomes:
+def _each(fits: Fits, n: int, of: str | int, seconds: float | None = None) -> Outcomes:
     """Yield what each of ``n`` fits came to: in a task of its own, or, where it is shorter than that costs, in a block.
 
     ``seconds``: what one takes; without it, the first to finish says so. Without Prefect a block is for a process,
@@ -132,8 +133,8 @@ def _each(fits: Fits, n: int, of: str | int, time_limit: float | None, seconds: 
     begun: Outcomes = iter(())
     plain = not steps.under_prefect()
     # A limit starts a process for each fit, which takes seconds: no such fit is short.
-    if workers is None or time_limit is not None or (plain and workers == 1):
-        yield from _alone(fits, numbers, of, time_limit)
+    if workers is None or fits.time_limit is not None or (plain and workers == 1):
+        yield from _alone(fits, numbers, of)
         return
     cached = False
     if seconds is None or plain:
@@ -160,9 +161,9 @@ def _each(fits: Fits, n: int, of: str | int, time_limit: float | None, seconds: 
     yield from begun
 
 
-def _alone(fits: Fits, numbers: list[int], of: str | int, time_limit: float | None = None) -> Outcomes:
+def _alone(fits: Fits, numbers: list[int], of: str | int) -> Outcomes:
     calls = [(fits.split, i, fits.model) for i in numbers]
-    for place, done in finished_each(fit_fold, calls, of=of, time_limit=time_limit):
+    for place, done in finished_each(fit_fold, calls, of=of, time_limit=fits.time_limit):
         yield numbers[place], done
 
 
@@ -194,16 +195,14 @@ def run_evaluation(request: Request) -> Evaluation | Segments:
     """Split, evaluate on the folds or the locked part, and record."""
     if request.by:
         return run_segments(request)
-    split = split_asked(request)
-    split_run_id = recorded(split)
+    split = split_of(request)
     if request.on == "holdout":
-        return look_at_holdout(split, split_run_id, request.recipe, request)
-    outcome = evaluated(split, split_run_id, request.recipe, request)
-    audited = run(audit_split, split.ref, features=outcome.features, build=request.build)
-    evaluation = outcome.model_copy(update={"audit": audited})
+        return look_at_holdout(split, request.recipe, request)
+    evaluation = evaluated(split, request.recipe, request)
+    audit = run(audit_split, split.split, features=evaluation.features, build=request.build)
     title = f"the evaluation, run {evaluation.run_id[:8]},"
-    require_level_gap(split.ref, evaluation.levels, evaluation.model.metrics[0], title)
-    return evaluation
+    require_level_gap(split.split, evaluation.levels, evaluation.model.metrics[0], title)
+    return evaluation.model_copy(update={"audit": audit})
 
 
 def run_segments(request: Request) -> Segments:
@@ -216,8 +215,7 @@ def run_segments(request: Request) -> Segments:
         if value
     ]
     segments = {name: Segment(segment=name, rows=rows.num_rows, failed=NO_VALUE) for name, rows in tables.items()}
-    how = {"interval": request.interval, "level": request.level, "time_limit": request.time_limit}
-    for n_done, (number, done) in enumerate(finished_each(evaluate_segment, calls, **how), start=1):
+    for n_done, (number, done) in enumerate(finished_each(evaluate_segment, calls, **request.of(ScoreFields)), start=1):
         value = calls[number][-1]
         why = " ".join(str(done.error).split())
         segments[value] = done.returned or segments[value].model_copy(update={"failed": why})
@@ -253,43 +251,41 @@ def refused(split: str, words: str) -> GateError:
     return GateError(words)
 
 
-def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Request) -> Evaluation:
+def evaluated(split: SplitOutcome, recipe: ModelSpec, request: Request) -> Evaluation:
     """Fit every split, aggregate and record; raises EvaluationError where folds are missing."""
-    started, log_models, limit = time.monotonic(), request.log_models, request.time_limit
-    if log_models == "all" and split.ref.in_blocks:
+    started, log_models, ref = time.monotonic(), request.log_models, split.split
+    if log_models == "all" and ref.in_blocks:
         raise ModelError(
-            f"log_models='all' keeps a model per fold, and {split.ref.strategy} makes "
-            f"{split.ref.n_splits:,} splits that are fitted in blocks; choose 'final'."
+            f"log_models='all' keeps a model per fold, and {ref.strategy} makes {ref.n_splits:,} splits that are "
+            "fitted in blocks; choose 'final'."
         )
-    fits = fit_splits(split.ref, recipe, time_limit=limit)
-    fit_more(fits, request.interval, limit)
+    fits = fit_splits(ref, recipe, time_limit=request.time_limit)
+    fit_more(fits, request.interval)
     outcome = fits.evaluated(request.allow_partial, interval=request.interval, level=request.level)
-    models = {} if fits.errors or log_models == "none" else {"all rows": run(fit_final, split.ref, recipe)}
+    models = {} if fits.errors or log_models == "none" else {"all rows": run(fit_final, ref, recipe)}
     if log_models == "all" and not fits.errors:
-        title = split.ref.manifest().membership.split_title
-        models |= {title(i): run(fit_final, split.ref, recipe, i) for i in split.ref.splits()}
-    states = fits.states[: split.ref.n_splits]
+        title = ref.manifest().membership.split_title
+        models |= {title(i): run(fit_final, ref, recipe, i) for i in ref.splits()}
+    states = fits.states[: ref.n_splits]
     with saying("recording the evaluation"):
         record = run(
-            record_evaluation, split.ref, outcome, split_run_id=split_run_id, run_label=request.run_label,
+            record_evaluation, ref, outcome, split_run_id=split.run_id, run_label=request.run_label,
             n_cached=fits.n_cached, states=states, models=models, build=request.build,
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
     counts = {"n_fits": fits.n_fits, "n_cached": fits.n_cached, "states": states, "since": record.since}
-    evaluation = _evaluation(split, outcome, split_run_id, record.run_id, started, **counts)
+    evaluation = _evaluation(split, outcome, record.run_id, started, **counts)
     tell([evaluation.summary, *([f"{record.since}."] if record.since else [])])
     return evaluation
 
 
-def _evaluation(
-    split: Split, outcome: Evaluated, split_run_id: str, run_id: str, started: float, **more: Any
-) -> Evaluation:
+def _evaluation(split: SplitOutcome, outcome: Evaluated, run_id: str, started: float, **more: Any) -> Evaluation:
     return Evaluation(
         **{name: getattr(outcome, name) for name in Measured.model_fields},
         cached=split.cached,
-        balance=split.report,
-        split_run_id=split_run_id,
+        balance=split.balance,
+        split_run_id=split.run_id,
         run_id=run_id,
         scores=outcome.scores,
         apparent=outcome.apparent.score if outcome.apparent else None,
@@ -298,24 +294,24 @@ def _evaluation(
     )
 
 
-def look_at_holdout(split: Split, split_run_id: str, model: ModelSpec, request: Request) -> Evaluation:
+def look_at_holdout(split: SplitOutcome, model: ModelSpec, request: Request) -> Evaluation:
     """Record the look, train on every row that is not locked, score the locked ones, and record what was seen.
 
     Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``. Raises
     EvaluationError where the look cannot be recorded, and then nobody has looked.
     """
-    started, work = time.monotonic(), work_of(split.ref, model)
+    started, ref, work = time.monotonic(), split.split, work_of(split.split, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
     try:
-        look = run(record_look, split.ref, work.problem.model, request.reason)
+        look = run(record_look, ref, work.problem.model, request.reason)
     except Exception as error:
         why = " ".join(str(error).split())[:300].rstrip(".")
         raise EvaluationError(f"the look could not be recorded, so the holdout stays closed: {why}.") from error
-    result = run(fit_fold, split.ref, "holdout", model, time_limit=request.time_limit)
+    result = run(fit_fold, ref, "holdout", model, time_limit=request.time_limit)
     left = None if look.budget is None else look.budget - look.look
     adjusted = level_of_look(look.look, request.level, look.sharing)
-    estimates = run(aggregate_look, split.ref, result, interval=request.interval, level=adjusted)
-    look = run(record_look_scores, split.ref, look, result, estimates)
-    outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})
+    estimates = run(aggregate_look, ref, result, interval=request.interval, level=adjusted)
+    look = run(record_look_scores, ref, look, result, estimates)
+    outcome = unaggregated(ref, model, [result]).model_copy(update={"estimates": estimates})
     counts = {"n_fits": 1, "n_cached": 0, "look": look.look, "looks_left": left, "promised": look.promised}
-    return _evaluation(split, outcome, split_run_id, look.run_id, started, **counts)
+    return _evaluation(split, outcome, look.run_id, started, **counts)

@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from uuid import UUID
 
@@ -40,9 +40,9 @@ from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
 
 from .evaluation import check_evaluation as check_evaluation, evaluated, refused, stop_where_failed
-from .outcomes import Evaluation, GateError, WaitingError
+from .outcomes import Evaluation, GateError, SplitOutcome, WaitingError
 from .requests import Request, judged_by, with_metric
-from .splitting import Split, recorded, say_extended
+from .splitting import recorded, say_extended
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,13 @@ class Course:
     request: Request
 
     @cached_property
-    def recorded(self) -> tuple[Split, str]:
+    def recorded(self) -> SplitOutcome:
         """The split and the run that records it, for every recipe that is evaluated on it."""
-        split = Split(self.split, self.split.reused, balance_of(self.split))
-        return split, recorded(split)
+        return recorded(self.split, self.split.reused, balance_of(self.split))
 
     def evaluated(self, model: ModelSpec) -> Evaluation:
         """Return the evaluation of a recipe on these folds; what did not change comes from the cache."""
-        return evaluated(*self.recorded, model, self.request)
+        return evaluated(self.recorded, model, self.request)
 
 
 def run_retraining(request: Request) -> Retraining:
@@ -106,9 +105,7 @@ def _taken_up(course: Course) -> Retraining:
         with saying("auditing"):
             features = list(work_of(split, course.candidate).problem.features)
             audited = run(audit_split, split, features=features, build=request.build)
-        if audited.failed and request.gates:
-            sentences = " ".join(finding.message for finding in audited.findings if finding.gate == "failed")
-            raise refused(split.name, f"the audit of {split.name} {split.version} failed: {sentences}")
+        _stop(audited, request.gates, f"the audit of {split.name} {split.version} failed")
         for _ in range(5):  # while others change the champion
             try:
                 return _decided(course, opened, audited)
@@ -131,16 +128,17 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     if decision is None or not (decision.champion == now or (champion and champion.run_id == opened.run_id)):
         decision = replace(_decide(course, champion, candidate), champion=now)
     run(retraining.record_decision, course.split, opened.run_id, decision)
+    victor = champion if decision.winner == "champion" else None
+    recipe = victor.model if victor and victor.model else course.candidate
+    loser = candidate.model if victor else champion.model if champion else None
     winner: Evaluation | None = candidate
-    loser = candidate.model if decision.winner == "champion" else champion.model if champion else None
-    if decision.winner == "champion" and champion is not None:
-        if moved_code(champion):
-            winner = None  # its code is gone
-        elif champion.model is not None and champion.model.canonical() != course.candidate.canonical():
-            winner = course.evaluated(with_metric(champion.model, course.metric))
+    if victor and moved_code(victor):
+        winner = None  # its code is gone
+    elif recipe.canonical() != course.candidate.canonical():
+        winner = course.evaluated(with_metric(recipe, course.metric))
     new = None
-    if winner and (decision.winner == "candidate" or decision.promote):  # else it would be the champion's own model
-        new = _new_model(course, decision, champion, winner)
+    if winner and (not victor or decision.promote):  # else it would be the champion's own model
+        new = _new_model(course, recipe, champion, winner)
     outcome = Retraining(
         split=course.split,
         growth=course.growth,
@@ -272,39 +270,32 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
     if champion.model is None:
         raise _undecided(champion, "it names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id
-    if moved := moved_code(champion):
-        return _by_kept(course, champion, champion.model, f"{listed(moved)} changed since version {champion.version}")
-    if champion.model.canonical() == course.candidate.canonical():
+    moved, measured = moved_code(champion), with_metric(champion.model, course.metric)
+    if not moved and champion.model.canonical() == course.candidate.canonical():
         fingerprint = work_of(course.split, course.candidate).fingerprint
         return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
-    measured = with_metric(champion.model, course.metric)
-    try:
-        served = course.evaluated(measured)
-    except UntrustedNameError:
-        raise
-    except (ModelError, SplitError, EvaluationError) as error:
-        raise _undecided(champion, str(error)) from error
-    apparent = apparent_of(served.estimates, candidate.estimates, course.metric)
-    difference = compared(course.split, course.candidate, measured, course.metric, apparent=apparent)
+    beside, pair = partial(compared, course.split, course.candidate, measured, course.metric), _pair(course, measured)
+    if moved:  # by the scores that are kept of it; where it wins it is not refitted, for that would be the code of now
+        changed, code = f"{listed(moved)} changed since version {champion.version}", code_in(champion.tags)
+        try:
+            difference, newer, pair = beside(code), False, digest_json([pair, code])
+        except EvaluationError as reason:
+            why = f"{changed}, and {reason} (retrain on the table before, of which there are)"
+            raise _undecided(champion, why) from None
+    else:
+        try:
+            served = course.evaluated(measured)
+        except UntrustedNameError:
+            raise
+        except (ModelError, SplitError, EvaluationError) as error:
+            raise _undecided(champion, str(error)) from error
+        difference = beside(apparent=apparent_of(served.estimates, candidate.estimates, course.metric))
     looks = run(retraining.read_looks, course.split, course.name)
-    pair = _pair(course, measured)
-    decision = decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
+    spent = to_spend(looks, date.today())
+    decision = decide(course.metric, difference, newer, error=spent, pair=pair, earlier=looks)
+    if moved:
+        return replace(decision, words=f"{changed}. {decision.words}")
     return replace(decision, runs=(served.run_id, candidate.run_id))
-
-
-def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str) -> Decision:
-    """Return the decision on a champion whose code is no more: by the scores that are kept of it on the same rows."""
-    measured, code = with_metric(recipe, course.metric), code_in(champion.tags)
-    try:
-        difference = compared(course.split, course.candidate, measured, course.metric, code)
-    except EvaluationError as reason:
-        why = f"{changed}, and {reason} (retrain on the table before, of which there are)"
-        raise _undecided(champion, why) from None
-    looks, pair = run(retraining.read_looks, course.split, course.name), digest_json([_pair(course, measured), code])
-    error = to_spend(looks, date.today())
-    # Not refitted where it wins: that would be the code of now.
-    decision = decide(course.metric, difference, newer=False, error=error, pair=pair, earlier=looks)
-    return replace(decision, words=f"{changed}. {decision.words}")
 
 
 def _undecided(champion: Champion, why: str) -> GateError:
@@ -325,12 +316,9 @@ def _pair(course: Course, champion: ModelSpec) -> str:
 
 
 def _new_model(
-    course: Course, decision: Decision, champion: Champion | None, winner: Evaluation
+    course: Course, recipe: ModelSpec, champion: Champion | None, winner: Evaluation
 ) -> tuple[ModelSpec, FinalModel, Audit]:
     """Return the winner's recipe, fitted on all rows, and what was asked of it; GateError where it may not serve."""
-    recipe = course.candidate
-    if decision.winner == "champion" and champion is not None and champion.model is not None:
-        recipe = champion.model
     with saying("fitting the final model"):
         final = run(fit_final, course.split, recipe)
     checked = run(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure
+from evenfold.manifests import BalanceReport, Manifest, StoredManifest, measure
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
 from evenfold.reports.texts import split_sentences
@@ -26,23 +25,12 @@ from .outcomes import ExtendOutcome, SplitOutcome
 from .requests import Request
 
 
-@dataclass(frozen=True)
-class Split:
-    """A split under way: its reference, where it came from, and how even it is."""
-
-    ref: SplitRef
-    cached: bool
-    report: BalanceReport
-
-
 def run_split(request: Request) -> SplitOutcome:
-    """Split, measure and record."""
-    memory = request.memory
-    split = split_of(request.data, request.specification, request.data_engine, memory)
-    run_id = recorded(split, memory)
-    audit = run(splits.audit_split, split.ref, memory=memory)
-    splits.keep_small_snapshot(split.ref, memory)
-    return SplitOutcome(split=split.ref, cached=split.cached, balance=split.report, run_id=run_id, audit=audit)
+    """Split, measure, record and audit."""
+    outcome = split_of(request, request.data_engine, request.memory)
+    audit = run(splits.audit_split, outcome.split, memory=request.memory)
+    splits.keep_small_snapshot(outcome.split, request.memory)
+    return outcome.model_copy(update={"audit": audit})
 
 
 def run_extension(request: Request) -> ExtendOutcome:
@@ -55,7 +43,7 @@ def run_extension(request: Request) -> ExtendOutcome:
             max_missing=request.max_missing, memory=memory,
         )  # fmt: skip
         report = measure(growth.split.stored(), memory=memory) if request.batch else balance_of(growth.split, memory)
-    run_id = recorded(Split(growth.split, growth.split.reused, report), memory)
+    run_id = recorded(growth.split, growth.split.reused, report, memory).run_id
     say_extended(growth)
     if not request.batch:  # a batch lacks the rows that were there before
         splits.keep_small_snapshot(growth.split, memory)
@@ -72,32 +60,30 @@ def say_extended(growth: Growth) -> None:
         happened("split.extended", split.name, f"{split.name} is {split.version} now: {amounts}.", None, **numbers)
 
 
-def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memory: Memory = None) -> Split:
-    """Return the split that is asked for, decided now or before, with its balance."""
+def split_of(request: Request, data_engine: DataEngine = "auto", memory: Memory = None) -> SplitOutcome:
+    """Return the split of a request, recorded: of the manifest that it names, or decided now or before."""
+    if request.parameters.get("manifest"):
+        ref = split_in(request.manifest, request.data, request.rows)
+        return recorded(ref, True, balance_of(ref))
     with saying("splitting"):
         try:
-            decision = finished(splits.split, data, spec, data_engine=data_engine, memory=memory)
+            decision = finished(
+                splits.split, request.data, request.specification, data_engine=data_engine, memory=memory
+            )
         finally:
             forget_plans()
         ref = decision.value
-        return Split(ref, decision.cached or ref.reused, balance_of(ref, memory))
+        balance = balance_of(ref, memory)
+    return recorded(ref, decision.cached or ref.reused, balance, memory)
 
 
-def split_asked(request: Request) -> Split:
-    """Return the split of a request: of the manifest that it names, or decided now or before."""
-    if request.manifest:
-        ref = split_in(request.manifest, request.data, request.rows)
-        return Split(ref, True, balance_of(ref))
-    return split_of(request.data, request.specification)
-
-
-def recorded(split: Split, memory: Memory = None) -> str:
-    """Say what a split is, record it and return its run."""
-    tell(split_sentences(split.ref.model_dump(), split.ref.stored().header, split.report, split.cached))
+def recorded(ref: SplitRef, cached: bool, balance: BalanceReport, memory: Memory = None) -> SplitOutcome:
+    """Say what a split is, record it and return it."""
+    tell(split_sentences(ref.model_dump(), ref.stored().header, balance, cached))
     with saying("recording the split"):
-        if split.ref.rows == "known":  # a record that is there is of all rows
-            return split_run_of(split.ref)
-        return run(record_split, split.ref, split.report, memory=memory).run_id
+        # Of the known rows alone: a record that is there is of all of them.
+        run_id = split_run_of(ref) if ref.rows == "known" else run(record_split, ref, balance, memory=memory).run_id
+    return SplitOutcome(split=ref, cached=cached, balance=balance, run_id=run_id)
 
 
 def check_split(request: Request) -> str:

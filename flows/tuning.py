@@ -23,7 +23,7 @@ from evenfold.tasks.work import Work, work_of
 from .evaluation import Fits, fit_more, fit_splits, look_at_holdout, require_level_gap
 from .outcomes import Tuning
 from .requests import Request, checked, judged_by
-from .splitting import recorded, split_asked
+from .splitting import split_of
 
 CHOOSING = 11  # what the random stream is for
 
@@ -68,27 +68,27 @@ def check_tuning(request: Request) -> str:
 
 def run_tuning(request: Request) -> Tuning:
     """Fit every configuration on every fold, choose, correct the winner for having been chosen, and record."""
-    split, interval, level = split_asked(request), request.interval, request.level
-    split_run_id = recorded(split)
-    work, simplest = work_of(split.ref, request.recipe), request.one_standard_error
+    split = split_of(request)
+    ref, interval, level, simplest = split.split, request.interval, request.level, request.one_standard_error
+    work = work_of(ref, request.recipe)
     if request.nested:
-        _require_nestable(split.ref, work)
+        _require_nestable(ref, work)
     tried = configurations(request.grid, request.n_random, work.manifest.spec.seed)
     recipe, metric = judged_by(work.problem, request.metric)
-    trials = _trials(split.ref, recipe, tried, request)
+    trials = _trials(ref, recipe, tried, request)
     choice = _chosen(work, trials, metric, one_standard_error=simplest, level=level)
-    inside = _nested(split.ref, trials, metric, request) if request.nested else None
+    inside = _nested(ref, trials, metric, request) if request.nested else None
     results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
     run_id = run(
-        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, results, choice, metric, simplest, inside,
+        record_tuning, ref, split.run_id, trials[0].evaluated.model, results, choice, metric, simplest, inside,
         interval=interval, level=level,
     )  # fmt: skip
     winner = trials[choice.chosen]
-    require_level_gap(split.ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
-    look = look_at_holdout(split, split_run_id, winner.recipe, request) if request.on == "holdout" else None
+    require_level_gap(ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
+    look = look_at_holdout(split, winner.recipe, request) if request.on == "holdout" else None
     return Tuning(
         **asdict(choice),
-        split=split.ref,
+        split=ref,
         metric=metric,
         run_id=run_id,
         look=look,
@@ -96,7 +96,7 @@ def run_tuning(request: Request) -> Tuning:
         configurations=[trial.params for trial in trials],
         scores=[trial.of(metric).value for trial in trials],
         spreads=[trial.of(metric).sd for trial in trials],
-        model=trials[choice.chosen].recipe,
+        model=winner.recipe,
         n_fits=sum(trial.fits.n_fits for trial in trials),
         n_cached=sum(trial.fits.n_cached for trial in trials),
     )
@@ -175,12 +175,12 @@ def _require_nestable(split: SplitRef, work: Work) -> None:
 
 def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], request: Request) -> list[Trial]:
     """Return every configuration on every fold, with its intervals as they are asked for."""
-    trials, limit, interval, level = [], request.time_limit, request.interval, request.level
+    trials, interval, level = [], request.interval, request.level
     for number, params in enumerate(tried, start=1):
         model = with_params(recipe, params)
         with saying(f"configuration {number} of {len(tried)}"):
-            fits = fit_splits(split, model, time_limit=limit, quiet=True)
-            fit_more(fits, interval, limit)
+            fits = fit_splits(split, model, time_limit=request.time_limit, quiet=True)
+            fit_more(fits, interval)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
         trials.append(Trial(params, model, fits, fits.evaluated(interval=interval, level=level)))
