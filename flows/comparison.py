@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics, compare
-from evenfold.estimates.intervals.pairing import label_of
+from evenfold.estimates.intervals.pairing import classes_of
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import OF_ONE_CLASS, is_trusted, name_of, of_positive
 from evenfold.estimates.models.spec import Task
@@ -51,7 +49,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     a, b, repeat_notes = _repeated(pair)
-    names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
+    names = (f"A ({pair.names[0]})", f"B ({pair.names[1]})")
     groups = "group" if "group" in a and "group" in b else None
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     n_train = pair.a.mean_of_folds("n_train")
@@ -62,20 +60,19 @@ def run_comparison(request: Request) -> list[Comparison]:
     comparisons = [beside(metric, margin=request.margin, apparent=pair.apparent(metric)) for metric in metrics]
     notes = tuple(note for note in (pair.versions, pair.of_data, repeat_notes) if note)
     comparisons = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in comparisons]
-    record_comparison(pair.a, pair.b, comparisons, level)
+    record_comparison(pair.a, pair.b, comparisons, pair.names, level)
     return comparisons
 
 
 def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[str]:
     """Return metrics, or their aliases, each once and as it is named for a recorded evaluation's target.
 
-    Its classes are those of its rows and of its probabilities. Raises ModelError where one is no metric, or cannot
-    score that target.
+    Raises ModelError where one is no metric, or cannot score that target.
     """
-    y = recorded.predictions["y"].to_numpy()
-    default = "regression" if y.dtype.kind == "f" else "classification"
+    frame = recorded.predictions
+    default = "regression" if frame["y"].to_numpy().dtype.kind == "f" else "classification"
     task: Task = "regression" if recorded.params.get("model.task", default) == "regression" else "classification"
-    classes = () if task == "regression" else _classes(recorded.predictions)
+    classes = () if task == "regression" else classes_of("accuracy", frame, frame, (recorded.name, recorded.name))
     names: Sequence[str] = [name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics]
     if not set(names).isdisjoint(OF_ONE_CLASS):
         positive: str | bool | None = recorded.params.get("model.positive")
@@ -85,19 +82,6 @@ def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[st
     distinct = list(dict.fromkeys(names))
     check_metrics(distinct, task, classes)
     return distinct
-
-
-def _classes(predictions: pd.DataFrame) -> tuple[Any, ...]:
-    """Return the classes, sorted, that rows are of or have probabilities for; a look's rows may be all of one."""
-    names = list(predictions.columns)
-    labels = {str(label): label for label in np.unique(predictions["y"].to_numpy()).tolist()}
-    kind = type(next(iter(labels.values()), ""))
-    for name in names[names.index("row") :]:
-        label = str(name).removeprefix("proba_")
-        if label not in labels and label != name:
-            with suppress(ValueError):  # dates are read as numbers
-                labels[label] = label_of(label, kind)
-    return tuple(sorted(labels.values()))
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,11 @@ def _record(
     return run_id
 
 
-def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison], level: float = 0.95) -> str:
+def record_comparison(
+    a: Recorded, b: Recorded, comparisons: Sequence[Comparison], names: tuple[str, str], level: float
+) -> str:
     """Record how two evaluations compare, beside them; return the run. Another level or margin makes another run."""
-    names = (a.name.partition(" @ ")[0], b.name.partition(" @ ")[0])
-    page = comparison_page(comparisons, names if names[0] != names[1] else (f"{names[0]} A", f"{names[1]} B"))
+    page = comparison_page(comparisons, names)
     spec = a.tags.get("evenfold.spec", "").replace("@", " ")
     first, metrics = comparisons[0], ", ".join(comparison.metric for comparison in comparisons)
     another = {"repeats": (first.repeats, 1), "level": (level, 0.95), "margin": (first.margin, 0.0)}
@@ -53,7 +54,7 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
     figures = _with_ends("difference", [(each.metric, each.difference, each.interval) for each in comparisons])
     figures |= {"repeats": float(first.repeats), "fits": float(first.n_fits)}
     tags = {name: a.tags[name] for name in SPLIT_TAGS if name in a.tags}
-    title = f"{names[0]} and {names[1]} @ {spec}"
+    title = f"{' and '.join(each.name.partition(' @ ')[0] for each in (a, b))} @ {spec}"
     return _record(spec.partition(" ")[0] or "comparisons", title, "comparison", about, page, tags, figures)
 
 
