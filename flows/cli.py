@@ -17,7 +17,7 @@ from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.flows import definitions
 from evenfold.flows.commands import deploying, manifests, operations, studies
 from evenfold.flows.commands.flags import GATE_FAILED, Answer, Commands, Grouped, command_of
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import EvenfoldError, SplitError
 from evenfold.tasks.requests import signature_of
 
 from evenfold import flows
@@ -54,7 +54,7 @@ def _asked_first(
     prepare_environment()
 
 
-OK, BAD_INPUT, EVALUATION_FAILED = 0, 2, 3
+BAD_INPUT, EVALUATION_FAILED = 2, 3
 
 
 def _flow(name: str) -> Callable[..., Answer]:
@@ -98,7 +98,7 @@ def main() -> None:
     sys.path.append(os.getcwd())
     # Of a home that is not there yet, which a step makes when it writes.
     warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
-    from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals
+    from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals, outage_of
 
     CALLED_WITH[:] = sys.argv[1:]
     try:
@@ -107,19 +107,20 @@ def main() -> None:
     except Exception as error:
         if hasattr(error, "format_message"):  # what is typed wrongly, as typer says it
             _stop_at(error)
-        refusal = _code_of(error)
-        if refusal is None:
-            from evenfold.tasks.runtime.progress import outage_of
-
-            error, refusal = outage_of(error), EVALUATION_FAILED
-        _stop(str(error), refusal)
-    sys.exit(code if isinstance(code, int) else OK)
+        if not isinstance(error, EvenfoldError):
+            error = outage_of(error)
+        bad, failed = isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
+        _stop(str(error), BAD_INPUT if bad else EVALUATION_FAILED if failed else GATE_FAILED)
+    sys.exit(code)
 
 
 def _leave_garbage() -> None:
     """Let the end of the process look for none, which took a fifth of it; DuckDB would call what is left a leak."""
     if "_duckdb" not in sys.modules:
         gc.freeze()
+
+
+FOLDS = ("--folds", "--n-folds", "--k")  # what others call their number
 
 
 def _stop_at(error: Any) -> None:
@@ -131,7 +132,8 @@ def _stop_at(error: Any) -> None:
         sys.exit(BAD_INPUT)
     path = context.command_path if context else "evenfold"
     if hasattr(error, "option_name"):
-        near = error.possibilities or []
+        n_splits = error.option_name in FOLDS and any("-k" in flag.opts for flag in context.command.params)
+        near = ["-k / --n-splits"] if n_splits else error.possibilities or []
         meant = f"did you mean {' or '.join(near)}?" if near else f"{path} --help lists those that there are."
         _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
     typed: dict[str, Any] = next(iter(getattr(error.__cause__, "errors", list)()), {})
@@ -141,16 +143,6 @@ def _stop_at(error: Any) -> None:
         takes = f"{' / '.join(flag.opts)} takes {kind}, and {typed['input']!r} is none"
         _stop(f"{takes}; {path} --help shows more.", BAD_INPUT)
     _stop(f"{message[:1].lower()}{message[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
-
-
-def _code_of(error: Exception) -> int | None:
-    if isinstance(error, (SplitError, ModelError)):
-        return BAD_INPUT
-    if isinstance(error, EvaluationError):
-        return EVALUATION_FAILED
-    from .outcomes import GateError  # last, for it takes a second: a misspelt name is answered at once
-
-    return GATE_FAILED if isinstance(error, GateError) else None
 
 
 def _stop(message: str, code: int) -> None:

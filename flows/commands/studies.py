@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import parameters as of
-from evenfold.tasks.requests import CompareFields, StudyFields, flat
+from evenfold.tasks.requests import CompareFields, StudyFields
 
 from evenfold import estimates, flows, manifests, reports
 
@@ -78,7 +78,6 @@ def demo(engine: of.Engine = "prefect", as_json: Json = False) -> Answer:
     return Answer(came, lambda out, _: show_evaluation(out, resampled))
 
 
-@flat
 def compare(
     run_a: of.RunA,
     run_b: of.RunB,
@@ -161,7 +160,6 @@ def score(
     return Answer(scored, show_recorded)
 
 
-@flat
 def folds(
     data: of.Data,
     counts: Counts = "5..50",
@@ -170,7 +168,7 @@ def folds(
     output: PictureOrPage = Path("folds.html"),
     **fields: Unpack[StudyFields],
 ) -> Answer:
-    """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
+    """Show what the number of folds does to the mean over folds, its spread and the pooled score; write a page (-o).
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
@@ -178,7 +176,6 @@ def folds(
     return _told(data, "number of folds", estimates.fold_count_study, about, output, fields)
 
 
-@flat
 def strategies(
     data: of.Data,
     n_splits: of.NSplits = None,
@@ -188,7 +185,7 @@ def strategies(
     output: PictureOrPage = Path("strategies.html"),
     **fields: Unpack[StudyFields],
 ) -> Answer:
-    """Show what stratifying does to the variance of estimates, as ratios to random folds'; groups stay whole.
+    """Show what stratifying does to the variance of estimates, beside random folds; groups stay whole, on a page (-o).
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
@@ -261,9 +258,8 @@ def _problem(
 ) -> estimates.Problem:  # fmt: skip
     """Return the problem of predicting the target column of a file."""
     from evenfold.flows.requests import recipe_of
-    from evenfold.manifests.tables.read import column_names
     from evenfold.tasks.work import check_model
 
     spec = manifests.specification(data, target=target, group=group, key=key)
-    manifests.require_columns(spec.columns.roles(), column_names(data))
+    manifests.require_columns(spec.columns.roles(), manifests.column_names(data))
     return check_model(data, spec, recipe_of(model, params=model_params, **recipe))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,17 +40,18 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
     pictures = study_pictures(study)
     if "way" in study:
         rows = [
-            [str(row["metric"]), str(row["way"]), *(figure for name in RATIOS for figure in _with_ends(row, name))]
+            [metric_of(row["metric"]).title, row["way"], *chain.from_iterable(_with_ends(row, name) for name in RATIOS)]
             for row in study.to_dict("records")
         ]
         head = ["metric", "way", *(column for name in RATIOS.values() for column in (name, "95 %"))]
         title, meaning = "Ways of stratifying", VARIANCE
         details = Section("ratios", "Every ratio", [Table("Variance beside random folds", rows, head)])
     else:
-        rows = [
-            [str(row["metric"]), number(int(row["n_splits"])), *(number(row[name]) for name in FOLD_FIGURES)]
-            for row in study.to_dict("records")
-        ]
+        rows = []
+        for row in study.to_dict("records"):
+            reading = metric_of(row["metric"])
+            figures = (row[name] if name == "sd" else reading.shown(row[name]) for name in FOLD_FIGURES)
+            rows.append([reading.title, number(int(row["n_splits"])), *map(number, figures)])
         title, meaning = "The number of folds", MEANING
         table = Table(title, rows, ["metric", "folds", *FOLD_FIGURES])
         details = Section("fold-count", "Mean, spread and pooled score", [table])
