@@ -284,13 +284,12 @@ class LaterScore(Displayed, Outcome):
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        from evenfold.reports.evaluations.page import confusion_section, score_tiles
+        from evenfold.reports.evaluations.page import confusion_section
 
         seen = f"{self.known_groups} of {self.rows} rows are of groups that the model has seen."
         notes = [*([] if self.known_groups is None else [seen]), *self.notes]
         title = f"{self.model.title} on the {self.rows:,} rows of {self.name}"
-        tiles, sections = score_tiles(self.estimates), confusion_section(self.confusion)
-        page = reports.Page(title, reports.Verdict.NONE, "", tiles, sections=sections)
+        page = reports.Page(title, reports.Verdict.NONE, "", sections=confusion_section(self.confusion))
         return reports.beside_promises(page, self.estimates, self.promised, notes)
 
 

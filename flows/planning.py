@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,7 +36,8 @@ AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at
 def plan(*args: Any, **fields: Any) -> Planned:
     """Read the request as ``evaluate`` or ``retrain`` does, and look each step up."""
     grows = fields.pop("retrain", False)
-    defaults, kind = signature_of(definitions.plan).parameters, _asked(grows)
+    defaults = signature_of(definitions.plan).parameters
+    kind = Request.to(definitions.retrain if grows else definitions.evaluate)
     taken = kind.signature.parameters
     values = {
         name: value
@@ -53,11 +54,6 @@ def plan(*args: Any, **fields: Any) -> Planned:
             return Planned(name=name, steps=list((_steps_of_retraining if grows else _steps)(request, aside)))
         finally:
             plans.forget_plans()
-
-
-@cache
-def _asked(grows: bool) -> type[Request]:
-    return Request.to(definitions.retrain if grows else definitions.evaluate)
 
 
 def _steps(request: Request, aside: str) -> Iterator[Step]:

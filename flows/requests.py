@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from evenfold.estimates import Comparison, ModelSpec, Problem
@@ -39,6 +39,7 @@ class Request(BaseModel):
     signature: ClassVar[inspect.Signature]  # of the flow, with the types themselves
 
     @classmethod
+    @cache
     def to(cls, declared: Callable[..., Any]) -> type[Request]:
         """Return the class of the requests of the flow that a function declares."""
         signature, names = signature_of(declared), _NAMES | declared.__globals__

@@ -161,25 +161,20 @@ def _checked(published: Any, data: str, **declared: object) -> tuple[SplitSpec, 
 
 def _changes(earlier: Any, current: Any) -> dict[str, tuple[object, object]]:
     """Return what an update of a deployment changed: before, and after."""
-    before, after = _facts(earlier), _facts(current)
+    from evenfold.manifests.exchange.diff import flat
+
+    before, after = (dict(flat(_facts(deployment))) for deployment in (earlier, current))
     pairs = {what: (before.get(what), after.get(what)) for what in sorted(before | after)}
     return {what: (was, now) for what, (was, now) in pairs.items() if was != now}
 
 
 def _facts(deployment: Any) -> dict[str, object]:
-    """Return what a deployment says of its runs, each value under a name of its own."""
-    facts: dict[str, object] = {
+    """Return what a deployment says of its runs."""
+    return {
         "pool": deployment.work_pool_name, "queue": deployment.work_queue_name, "tags": sorted(deployment.tags),
         "schedules": [f"{each.schedule.cron} ({each.schedule.timezone})" for each in deployment.schedules],
+        "parameters": deployment.parameters, "job": deployment.job_variables,
     }  # fmt: skip
-    waiting = [("", {"parameters": deployment.parameters, "job": deployment.job_variables})]
-    for place, values in waiting:
-        for name, value in values.items():
-            if isinstance(value, dict):
-                waiting.append((f"{place}{name}.", value))
-            else:
-                facts[place + name] = value
-    return facts
 
 
 def _server(home: Any) -> Any:

@@ -171,7 +171,7 @@ def diff(a: Any, b: Any, data: Any = None) -> Difference:
     O(n log n), and O(n) for each pair or draw.
     """
     a, b = manifest_of(a), manifest_of(b)
-    ours, theirs = (dict(_flat(_decided(side))) for side in (a, b))
+    ours, theirs = (dict(flat(_decided(side))) for side in (a, b))
     paths = [path for path in dict.fromkeys([*ours, *theirs]) if ours.get(path) != theirs.get(path)]
     changes = [Change(path=path, a=ours.get(path), b=theirs.get(path)) for path in paths]
     rows = _compared(a, b, data)
@@ -237,10 +237,11 @@ def _decided(manifest: Manifest) -> dict[str, Any]:
     return manifest.spec.model_dump(mode="json") | rest | {"fingerprint": manifest.fingerprint[:16]}
 
 
-def _flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value that says something, and the names that lead to it, joined by dots."""
     if isinstance(values, dict) and values:
         for name, value in values.items():
-            yield from _flat(value, f"{path}.{name}" if path else str(name))
+            yield from flat(value, f"{path}.{name}" if path else str(name))
     elif values not in ({}, [], None):
         yield path, values
 
