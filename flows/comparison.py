@@ -196,7 +196,16 @@ def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
     """Return two recorded evaluations; SplitError where they cannot be compared. Read once until they are compared."""
     prepare_environment().require_record()
     a, b = (reading.read_evaluation(run_id) for run_id in (run_a, run_b))
-    return Pair(a, b, _same_split(a.tags, b.tags), repeats)
+    if a.tags.get("evenfold.split_id") == b.tags.get("evenfold.split_id"):
+        return Pair(a, b, "", repeats)
+    specs = [side.tags.get("evenfold.spec", "?") for side in (a, b)]
+    if specs[0].rpartition(".")[0] != specs[1].rpartition(".")[0] or "?" in specs:
+        raise SplitError(
+            f"the runs rest on different splits ({specs[0]} and {specs[1]}), so their rows were not tested alike; "
+            "evaluate one of them on the other's manifest (--manifest)."
+        )
+    versions = f"{specs[0]} and {specs[1]} are versions of one split; compared on the rows that both tested."
+    return Pair(a, b, versions, repeats)
 
 
 def _unchanged(run: reading.Recorded, recipe: reading.Recipe) -> Work:
@@ -250,16 +259,3 @@ def _predictions(fits: Fits, n_recorded: int) -> list[pd.DataFrame]:
         .assign(repeat=np.int32(n_recorded + i // folds), fold=np.int32(i % folds))
         for i, refit in enumerate(fits.refits)
     ]
-
-
-def _same_split(a: dict[str, str], b: dict[str, str]) -> str:
-    """Return what is to be said of two splits that are versions of one, nothing where they are the same."""
-    if a.get("evenfold.split_id") == b.get("evenfold.split_id"):
-        return ""
-    specs = a.get("evenfold.spec", "?"), b.get("evenfold.spec", "?")
-    if specs[0].rpartition(".")[0] != specs[1].rpartition(".")[0] or "?" in specs:
-        raise SplitError(
-            f"the runs rest on different splits ({specs[0]} and {specs[1]}), so their rows were not tested alike; "
-            "evaluate one of them on the other's manifest (--manifest)."
-        )
-    return f"{specs[0]} and {specs[1]} are versions of one split; compared on the rows that both tested."

@@ -57,8 +57,8 @@ def plan(*args: Any, **fields: Any) -> Planned:
 
 
 def _steps(request: Request, aside: str) -> Iterator[Step]:
-    split, cached = _split(request, aside)
-    yield Step(name="split", n=1, n_cached=1) if request.manifest else _split_step(request, cached)
+    split, step = _split(request, aside)
+    yield step
     if request.on == "holdout":
         yield from (Step(name=name, n=1, n_cached=0, reasons=[LOOK]) for name in ("fits", "record"))
         return
@@ -73,8 +73,8 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
     champion = champion_of(request.registered_name or spec.name)
     before = newest(Home.here(), _plan(request).spec, champion, request.on_refused)
     if before is None:
-        split, cached = _split(request, aside)
-        yield _split_step(request, cached)
+        split, step = _split(request, aside)
+        yield step
     else:
         staged = str(Path(aside) / before.parent.name / "staged")
         growth = stage_extension.fn(str(before), data, merged=request.merged, staged=staged)
@@ -123,17 +123,13 @@ def _plan(request: Request) -> Plan:
     return plans.plan_of(request.specification, from_anywhere(request.data))
 
 
-def _split_step(request: Request, cached: bool) -> Step:
-    plan = _plan(request)
-    return _step(request, plans.preimage_of(plan), 1, int(cached), partial(plans.marks_of, plan))
-
-
-def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
+def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
     if request.parameters.get("manifest"):
-        return plans.split_in(request.manifest, request.data, request.rows), True
+        return plans.split_in(request.manifest, request.data, request.rows), Step(name="split", n=1, n_cached=1)
     plan = _plan(request)
     folder, cached = plans.looked_up(plan, Home.here(), aside)
-    return SplitRef.of(StoredManifest(folder), folder, from_anywhere(request.data)).asked(plan.spec), cached
+    split = SplitRef.of(StoredManifest(folder), folder, from_anywhere(request.data)).asked(plan.spec)
+    return split, _step(request, plans.preimage_of(plan), 1, int(cached), partial(plans.marks_of, plan))
 
 
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:

@@ -274,7 +274,10 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
     if not moved and champion.model.canonical() == course.candidate.canonical():
         fingerprint = work_of(course.split, course.candidate).fingerprint
         return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
-    beside, pair = partial(compared, course.split, course.candidate, measured, course.metric), _pair(course, measured)
+    # Names two recipes that are compared again and again while one split grows.
+    line = [course.split.name, course.split.version.partition(".")[0], course.metric]
+    pair = digest_json([*line, measured.canonical(), course.candidate.canonical()])
+    beside = partial(compared, course.split, course.candidate, measured, course.metric)
     if moved:  # by the scores that are kept of it; where it wins it is not refitted, for that would be the code of now
         changed, code = f"{listed(moved)} changed since version {champion.version}", code_in(champion.tags)
         try:
@@ -307,12 +310,6 @@ def _undecided(champion: Champion, why: str) -> GateError:
         f"wrong, make another version the champion (evenfold rollback {name} --to VERSION), or take the alias champion "
         "off it in MLflow, and the candidate is the first."
     )
-
-
-def _pair(course: Course, champion: ModelSpec) -> str:
-    """Return what names two recipes that are compared again and again while one split grows."""
-    split = [course.split.name, course.split.version.partition(".")[0], course.metric]
-    return digest_json([*split, champion.canonical(), course.candidate.canonical()])
 
 
 def _new_model(

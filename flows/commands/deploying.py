@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from evenfold.tasks.runtime.home import Home
     from prefect.schedules import Schedule
 
-FlowName = Literal["retrain", "evaluate", "split"]
-Pool = Annotated[str, typer.Option(help="Work pool: process, docker or kubernetes; made if there is none.")]
 PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
 
@@ -51,10 +49,10 @@ def deploy(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML or JSON file of the specification.")],
     data: Annotated[str, typer.Option(help="The table, as the worker finds it; relative to this folder.")],
     model: Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
-    flow: Annotated[FlowName, typer.Option(help="What a run does.")] = "retrain",
+    flow: Annotated[Literal["retrain", "evaluate", "split"], typer.Option(help="What a run does.")] = "retrain",
     cron: Annotated[str | None, typer.Option(help="When it runs: '0 4 * * 1' is Mondays at four.")] = None,
     timezone: Annotated[str, typer.Option(help="Of which place that is the time, such as Europe/Berlin.")] = "UTC",
-    pool: Pool = "evenfold",
+    pool: Annotated[str, typer.Option(help="Work pool: process, docker or kubernetes; made if none.")] = "evenfold",
     image: Annotated[str, typer.Option(help="Image of a docker or kubernetes pool.")] = "evenfold:latest",
     queue: Annotated[str | None, typer.Option(help="Work queue of that pool; by default the pool's own.")] = None,
     name: Annotated[str | None, typer.Option(help="Of the deployment; by default the specification's.")] = None,

@@ -24,16 +24,13 @@ if TYPE_CHECKING:
 FLIGHTS = "examples/flights.parquet"
 FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")
 
-PictureOrPage = Annotated[Path, of.run("Where it goes: a page, or a picture (.svg).", names=("-o", "--output"))]
-ComparisonPage = Annotated[Path | None, of.run("Write a page about it to this file.", "PATH", names=("-o", "--output"))]
-Counts = Annotated[str, of.run("Numbers of folds: 5..100, 5:100:5, or 5,10,20.", names=("--k",))]
+OUTPUT = ("-o", "--output")
+PictureOrPage = Annotated[Path, of.run("Where it goes: a page, or a picture (.svg).", names=OUTPUT)]
 RecordedRun = Annotated[
     str, of.run("MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion.", argument="RUN")
 ]
 TrainingData = Annotated[str | None, of.data("Where the table lies now that the model was trained on.", "PATH")]
 KnownRows = Annotated[bool, of.data("Predict rows of the split as well, which may be training rows.")]
-Predictions = Annotated[Path, of.run("Parquet or CSV file to write.", names=("-o", "--output"))]
-NSeeds = Annotated[int, of.run("Partitions of each way.")]
 
 
 def demo(engine: of.Engine = "prefect", as_json: Json = False) -> Answer:
@@ -82,7 +79,7 @@ def compare(
     run_a: of.RunA,
     run_b: of.RunB,
     metrics: of.Metrics = None,
-    output: ComparisonPage = None,
+    output: Annotated[Path | None, of.run("Write a page about it to this file.", "PATH", names=OUTPUT)] = None,
     **fields: Unpack[CompareFields],
 ) -> Answer:
     """Compare two evaluations row by row, over repeats of the folds where fits are short; with -o also on a page.
@@ -115,7 +112,8 @@ def compare(
 
 
 def predict(
-    run: RecordedRun, data: of.Data, output: Predictions = Path("predictions.parquet"),
+    run: RecordedRun, data: of.Data,
+    output: Annotated[Path, of.run("Parquet or CSV file to write.", names=OUTPUT)] = Path("predictions.parquet"),
     training_data: TrainingData = None, known_rows: KnownRows = False,
 ) -> Answer:  # fmt: skip
     """Predict later rows with the model of a recorded evaluation, or with what a tuning chose.
@@ -162,7 +160,7 @@ def score(
 
 def folds(
     data: of.Data,
-    counts: Counts = "5..50",
+    counts: Annotated[str, of.run("Numbers of folds: 5..100, 5:100:5, or 5,10,20.", names=("--k",))] = "5..50",
     strategy: of.Strategy = None,
     seed: of.Seed = None,
     output: PictureOrPage = Path("folds.html"),
@@ -179,7 +177,7 @@ def folds(
 def strategies(
     data: of.Data,
     n_splits: of.NSplits = None,
-    n_seeds: NSeeds = 20,
+    n_seeds: Annotated[int, of.run("Partitions of each way.")] = 20,
     strategy: of.Strategy = None,
     seed: of.Seed = None,
     output: PictureOrPage = Path("strategies.html"),
