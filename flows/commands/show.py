@@ -218,7 +218,8 @@ def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
         return show_recorded(console, outcome)
     show_page(console, replace(outcome.as_page(), tiles=()))
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
-    why = " (evenfold plan says why no more)" if outcome.cached and outcome.n_cached < outcome.n_fits else ""
+    missed = outcome.cached and outcome.n_cached < outcome.n_fits
+    why = " (evenfold plan says beforehand which, and why)" if missed else ""
     show_where(console, outcome.run_id, f", {amount(outcome.n_fits, 'fit')}{reused}{why}, {outcome.seconds:.0f} s")
     if outcome.since:
         console.say(f"  {outcome.since}")
