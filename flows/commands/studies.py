@@ -166,7 +166,7 @@ def folds(
     output: PictureOrPage = Path("folds.html"),
     **fields: Unpack[StudyFields],
 ) -> Answer:
-    """Show what the number of folds does to the mean over folds, its spread and the pooled score; write a page (-o).
+    """Show what the number of folds does to the mean over folds, its spread and the pooled score, on a page (-o).
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
@@ -183,7 +183,7 @@ def strategies(
     output: PictureOrPage = Path("strategies.html"),
     **fields: Unpack[StudyFields],
 ) -> Answer:
-    """Show what stratifying does to the variance of estimates, beside random folds; groups stay whole, on a page (-o).
+    """Show what stratifying does to the variance of estimates, beside random folds, on a page (-o); groups stay whole.
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
