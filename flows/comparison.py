@@ -49,7 +49,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     a, b, repeat_notes = _repeated(pair)
-    names = (f"A ({pair.names[0]})", f"B ({pair.names[1]})")
+    names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     n_train = pair.a.mean_of_folds("n_train")
