@@ -97,7 +97,8 @@ def of_parquet(
             read = data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
             yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
 
-    return Source(data.schema, batches, data.count_rows(), name)
+    n_rows = sum(part.metadata.num_rows for part in data.get_fragments())  # `count_rows` starts threads for them
+    return Source(data.schema, batches, n_rows, name)
 
 
 def version_of(address: str) -> tuple[Any, ...]:

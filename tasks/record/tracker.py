@@ -83,7 +83,9 @@ class Tracker:
                 # A disk that fills in the middle of MLflow's migrations would leave a store that never opens again.
                 with room(home):
                     write_aside(database, lambda aside: MlflowClient(tracking_uri=f"sqlite:///{aside}"))
-            self.client = MlflowClient(tracking_uri=home.tracking_store)
+            # Else MLflow searches for PySpark each time: a session of it may name another registry, as the environment.
+            alone = home.tracks_here and "pyspark" not in sys.modules and not os.environ.get("MLFLOW_REGISTRY_URI")
+            self.client = MlflowClient(home.tracking_store, home.tracking_store if alone else None)
 
     def _alone(self) -> AbstractContextManager[None]:
         # A client makes a new store, and two that do would meet in its migrations.
