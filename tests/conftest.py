@@ -33,7 +33,7 @@ os.environ["EVENFOLD_HOME"] = _session.name
 os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "false"
 
 # Most objects of a worker are imports, which stay: looking for garbage among them is a third of what collecting costs.
-gc.set_threshold(50_000, 20, 100)
+gc.set_threshold(200_000, 20, 100)
 
 # Hypothesis's own deadline would be a timed test, red on a busy machine.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -143,20 +143,20 @@ def shared_home(_module_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture(scope="session")
 def _prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Start Prefect's own test server; yield its address and what a PREFECT_HOME holds before the first run."""
-    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_SERVER_DATABASE_CONNECTION_URL
-    from prefect.testing.utilities import prefect_test_harness
+    """Start a server as a home keeps one; yield its address and what a PREFECT_HOME holds before the first run."""
+    from evenfold.tasks.runtime.server import keep_server, stop_server
+    from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    empty, known = tmp_path_factory.mktemp("prefect"), Path(PREFECT_HOME.value())
-    known.mkdir(parents=True, exist_ok=True)  # there it remembers which blocks it has registered
+    place, empty = Home(Path(_session.name)), tmp_path_factory.mktemp("prefect")  # PREFECT_HOME lies in it already
     with _serving:
-        _serving.enter_context(prefect_test_harness(server_startup_timeout=300))
-        used = str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value()).partition(":///")[2]
-        copied = sqlite3.connect(empty / "prefect.db")
-        with contextlib.closing(sqlite3.connect(used)) as source, contextlib.closing(copied) as copy:
+        _serving.callback(stop_server, place)
+        address, used = keep_server(place).api, place.path / "prefect"
+        source, copy = (sqlite3.connect(folder / "prefect.db") for folder in (used, empty))
+        with contextlib.closing(source), contextlib.closing(copy):
             source.backup(copy)
-        shutil.copy(known / "memo_store.toml", empty)
-        yield str(PREFECT_API_URL.value()), empty
+        shutil.copy(used / "memo_store.toml", empty)
+        _serving.enter_context(temporary_settings({PREFECT_API_URL: address}))
+        yield address, empty
 
 
 @pytest.fixture(scope="session")
