@@ -84,7 +84,7 @@ def browse(page: Path, profile: Path, *flags: str) -> subprocess.CompletedProces
     quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
     quiet += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"]
     command = [program, *quiet, f"--user-data-dir={profile}", *flags, page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
 
 
 def require_silent(html: str, folder: Path, scheme: str) -> str:

@@ -108,7 +108,7 @@ def wait_until(ready: Callable[[], object], what: str, seconds: float = 180, eve
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             return bool(answer.status == 200)
     except urllib.error.HTTPError as error:
         return error.code == 401

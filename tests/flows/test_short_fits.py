@@ -76,7 +76,7 @@ def test_folds_in_blocks_are_kept_one_by_one(prefect_home: Home, data: Path, mon
     # The first fold of each worker has a run of its own; the others are blocks, as many for each worker.
     wanted = [("fit fold 0", "Completed"), ("fit fold 1", "Completed")]
     wanted += [("fit folds 2-3", "fitted, fitted"), ("fit folds 4-6", "fitted, fitted, fitted")]
-    wait_until(lambda: task_runs() == wanted, "what has ended in the server's history", 60)
+    wait_until(lambda: task_runs() == wanted, "what has ended in the server's history")
     work = work_of(one.split, one.model)
     keys = {key_of_fit(work, i) for i in range(N_SPLITS)}
     assert {path.name for path in (prefect_home.results / "score").iterdir() if path.is_file()} == keys

@@ -74,7 +74,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Wat
 
 def run(folder: Path, *cells: str) -> Watched:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-    client = Watched(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    client = Watched(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     client.said = []
     client.execute()
     nbformat.writes(notebook)  # what is shown can be saved

@@ -24,7 +24,7 @@ from flows.nightly import nightly
 for state in [nightly(*sys.argv[1:3], return_state=True) for _ in "ab"]:
     with get_client(sync_client=True) as client:
         flow_run = state.state_details.flow_run_id
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while True:  # the server writes down a while after what has ended
             runs = client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [flow_run]}))
             if len(runs) >= 8 and all(run.state and run.state.is_final() for run in runs) or time.monotonic() > until:

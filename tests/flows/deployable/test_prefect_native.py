@@ -134,7 +134,7 @@ def test_prefects_pages_say_what_happened(prefect_home: Home, data: str) -> None
 
         wanted = {"decide folds of shown (KFold v1)", "fit fold 2", "combine the scores on shown"}
         wanted |= {"record the split shown", "record the evaluation on shown"}
-        wait_until(lambda: wanted <= tasks(), f"{wanted} among the task runs", 60)
+        wait_until(lambda: wanted <= tasks(), f"{wanted} among the task runs")
         keys = ArtifactFilter(key=ArtifactFilterKey(like_="evenfold-%-shown"))
         artifacts = {each.key: each for each in client.read_artifacts(artifact_filter=keys)}
         assert set(artifacts) == {f"evenfold-{what}-shown" for what in ("split", "balance", "estimate")}

@@ -108,7 +108,7 @@ def test_a_retraining_that_failed_for_good_is_told_once(deployment: Any, prefect
     assert ended.state.message == "there is no file missing.parquet."
     assert ended.run_count == 2
     resource = "evenfold.split.missing"
-    wait_until(lambda: events("evenfold.retrain.failed", resource), "the event", 60)
+    wait_until(lambda: events("evenfold.retrain.failed", resource), "the event")
     time.sleep(3)  # for a second one
     (told,) = events("evenfold.retrain.failed", resource)
     assert told.payload["words"] == ended.state.message
@@ -126,7 +126,7 @@ def test_a_run_of_unknown_parameters_fails_in_a_sentence_and_is_told_once(deploy
     assert ended.state.is_failed(), ended.state
     assert ended.state.message.startswith("retrain has no parameter nosuch; it takes data, spec, model, ")
     resource = "evenfold.split.mistaken"
-    (told,) = wait_until(lambda: events("evenfold.retrain.failed", resource), "the event", 60)  # type: ignore[misc]
+    (told,) = wait_until(lambda: events("evenfold.retrain.failed", resource), "the event")  # type: ignore[misc]
     assert told.payload["words"] == ended.state.message
 
 
@@ -209,7 +209,7 @@ def test_a_split_that_grows_says_so_to_prefect(prefect_home: Home, tmp_path: Pat
     rows.to_parquet(tmp_path / "grown.parquet")
     flows.extend(made.split.uri, tmp_path / "grown.parquet")
 
-    (event,) = wait_until(lambda: events("evenfold.split.extended", "evenfold.split.grown"), "the event", 60)  # type: ignore[misc]
+    (event,) = wait_until(lambda: events("evenfold.split.extended", "evenfold.split.grown"), "the event")  # type: ignore[misc]
     assert event.payload["added"] == 20
     assert event.payload["words"] == "grown is 1.1 now: 20 added, 0 deleted, 0 quarantined."
     assert "flow-run" in {related.role for related in event.related}

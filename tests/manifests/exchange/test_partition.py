@@ -157,7 +157,7 @@ KILLED = """
 import os, signal, sys, time
 from evenfold.manifests import StoredManifest, extend, partition
 from evenfold.manifests.exchange import partition as parted
-def stop(*_): print("writing", flush=True); time.sleep(60)
+def stop(*_): print("writing", flush=True); time.sleep(600)
 os.fsync = parted._write_parted = stop
 less, whole, rows, to = sys.argv[1:]
 writer = os.fork()

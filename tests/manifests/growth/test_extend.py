@@ -284,7 +284,7 @@ def test_of_two_that_extend_at_once_one_wins(tmp_path: Path) -> None:
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     both = subprocess.Popen([sys.executable, "-c", EXTENDER, str(folder)], **pipes)
     assert [both.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
-    told = sorted(both.communicate("\n\n", timeout=120)[0].splitlines(), key=len)
+    told = sorted(both.communicate("\n\n", timeout=300)[0].splitlines(), key=len)
     assert told[0] == "won"
     assert "already holds another decision" in told[1]
     assert read_manifest(folder.parent / "1.1").n == 80
