@@ -50,7 +50,7 @@ def flip(path: Path) -> None:
 
 
 def rare(data: Path) -> None:
-    frame = small().assign(late="no")
+    frame = small(95).assign(late="no")
     codes = decide(LATE, frame).codes
     by_key = dict(zip(sorted(frame["id"]), codes.tolist(), strict=True))
     folds = [by_key[key] for key in frame["id"]]
@@ -65,7 +65,7 @@ def test_an_undefined_metric_fails_the_evaluation_and_keeps_the_rest(prefect_hom
     rare(data)
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["roc_auc"]}
     with pytest.raises(
-        EvaluationError, match="1 of 5 fits failed: fold 2: roc_auc is undefined: its 24 test rows hold"
+        EvaluationError, match="1 of 5 fits failed: fold 2: roc_auc is undefined: its 19 test rows hold"
     ) as error:
         evaluated(data, engine="prefect", spec=LATE, model=model)
     with get_client(sync_client=True) as client:
@@ -97,9 +97,9 @@ def test_a_run_that_failed_and_then_works_says_so_no_more(
         "        return super().fit(X, y)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    spec = SPEC | {"params": {"n_splits": 7}}  # 120 rows: one fold of 18, and 102 rows to train on
+    spec = SPEC | {"params": {"n_splits": 7}}  # 99 rows: one fold of 15, and 84 rows to train on
     model = {"estimator": "fragile_model:Fragile"}
-    monkeypatch.setenv("FRAGILE", "102")
+    monkeypatch.setenv("FRAGILE", "84")
     with pytest.raises(EvaluationError, match=r"fits failed: fold \d: .*RuntimeError: out of memory"):
         evaluated(data, spec=spec, model=model)
     (failed,) = named(home, " @ ")

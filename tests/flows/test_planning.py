@@ -47,7 +47,7 @@ CHANGES: dict[str, Planted] = {
     "a column that nobody reads": ({"audit": ["the table's file changed"]}, {}, moved("note")),
     "a feature": ({"fits": ["column a changed in 1 row"]}, {}, moved("a")),
     "two columns": ({"fits": ["columns a and y changed in 1 row"]}, {}, lambda rows: moved("y")(moved("a")(rows))),
-    "a row less": ({"split": ["rows 120 -> 119"], "fits": ["rows 120 -> 119"]}, {}, lambda rows: rows.iloc[:-1]),
+    "a row less": ({"split": ["rows 99 -> 98"], "fits": ["rows 99 -> 98"]}, {}, lambda rows: rows.iloc[:-1]),
     "a key": ({"split": ["column id changed"], "fits": ["columns a, b and y changed"]}, {}, moved("id")),
     "a new feature": (
         {"fits": ["model features a, b -> a, b, c", "new column c is read"]},
@@ -163,7 +163,7 @@ def test_a_retraining_is_planned_with_what_would_join_and_the_model_beside_it(ho
     """What is foretold of the fits is what is then computed, and nothing of the months is left."""
     recipe = {"estimator": "sklearn.linear_model:Ridge", "features": ["a", "b"], "metrics": ["r2"]}
     other = recipe | {"params": {"alpha": 5.0}}
-    rows = small(150)
+    rows = small(90)
 
     def planned(n: int, model: dict[str, Any] = recipe) -> dict[str, Any]:
         before = contents(home)
@@ -171,18 +171,18 @@ def test_a_retraining_is_planned_with_what_would_join_and_the_model_beside_it(ho
         assert contents(home) == before
         return {step.name: step for step in steps}
 
-    assert planned(120)["promotion"].reasons == ["there is no champion to compare with"]
-    evenfold.retrain(rows.head(120), SPEC, recipe, engine="plain")
-    assert {name: step.reasons for name, step in planned(120).items() if step.reasons} == {
+    assert planned(70)["promotion"].reasons == ["there is no champion to compare with"]
+    evenfold.retrain(rows.head(70), SPEC, recipe, engine="plain")
+    assert {name: step.reasons for name, step in planned(70).items() if step.reasons} == {
         "promotion": ["the recipe is that of version 1, without newer rows"]
     }
-    month = planned(150, other)
-    assert month["split"].reasons == ["30 rows would join ours 1.0"]
+    month = planned(90, other)
+    assert month["split"].reasons == ["20 rows would join ours 1.0"]
     assert month["fits"].n_cached == 0
-    assert month["fits"].reasons[:2] == ["rows 120 -> 150", "model parameter alpha none -> 5.0"]
-    assert "rows 120 -> 150" in month["champion"].reasons
+    assert month["fits"].reasons[:2] == ["rows 70 -> 90", "model parameter alpha none -> 5.0"]
+    assert "rows 70 -> 90" in month["champion"].reasons
     assert month["promotion"].reasons == ["the candidate is compared with version 1 by R2, with newer rows"]
     evenfold.retrain(rows, SPEC, other, engine="plain")
-    assert [planned(150, other)[name].n_cached for name in ("split", "fits")] == [1, 3]
+    assert [planned(90, other)[name].n_cached for name in ("split", "fits")] == [1, 3]
     with pytest.raises(SplitError, match="there is no field 'manifest' in the request"):
         evenfold.plan(rows, SPEC, recipe, retrain=True, manifest="ours")

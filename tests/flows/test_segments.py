@@ -76,7 +76,7 @@ LEFT = r"10 rows have no fold .*40 rows of the manifest are not in the data"
 
 
 def part() -> pd.DataFrame:
-    """Return 80 of the 120 rows that are split, and ten that nobody split."""
+    """Return 59 of the 99 rows that are split, and ten that nobody split."""
     return pd.concat([small().iloc[40:], small().head(10).assign(id=lambda rows: rows["id"] + 1_000)])
 
 

@@ -135,9 +135,9 @@ def test_models_that_evenfold_makes_are_loaded() -> None:
 @pytest.fixture(scope="module")
 def _shop(_module_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def done() -> None:
-        for n in (120, 150):
+        for n in (60, 80):
             retrain("shop", rows(n), GOOD)
-        retrain("other", rows(120), BAD)
+        retrain("other", rows(60), BAD)
 
     return kept_after(_module_home, tmp_path_factory.mktemp("kept"), done)[1]
 
@@ -216,7 +216,7 @@ def test_an_edited_champion_is_refused_until_a_person_trusts_it(shop: MlflowClie
     for refused in (
         lambda: predict_later("models:/shop@champion", rows(9)),
         lambda: score_later(f"models:/shop/{version}", rows(9)),
-        lambda: retrain("shop", rows(180), GOOD),
+        lambda: retrain("shop", rows(99), GOOD),
     ):
         with pytest.raises(UntrustedNameError, match=words):
             refused()
@@ -262,11 +262,11 @@ def test_an_edited_decision_promotes_nobody(shop: MlflowClient, monkeypatch: pyt
     with monkeypatch.context() as killed:
         killed.setattr(*called("flows.retraining", "committing"), lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            retrain("shop", rows(150), BAD)
+            retrain("shop", rows(80), BAD)
     runs = shop.search_runs([shop.get_experiment_by_name("shop").experiment_id], "attributes.run_name = 'retrain/shop'")
     (first,) = (run for run in runs if run.info.status == "FINISHED" and "first version" in str(run.data.tags))
     edit(shop, next(run.info.run_id for run in runs if run.info.status == "FAILED"), first.data.tags)
-    assert retrain("shop", rows(150), BAD).decision.why == "the candidate is worse"
+    assert retrain("shop", rows(80), BAD).decision.why == "the candidate is worse"
     assert shop.get_model_version_by_alias("shop", "champion").version in (2, "2")
 
 
@@ -294,7 +294,7 @@ def test_forged_predictions_and_recipes_of_an_evaluation_decide_nothing(shop: Ml
 def test_a_hostile_name_registers_nothing_and_is_not_looked_up(shop: MlflowClient, tmp_path: Path) -> None:
     for name in ("..", "-rf", "a\nb", "a\u202eb", "", " ", ".hidden", "a/b"):
         with pytest.raises(SplitError, match="cannot name a model"):
-            retrain("shop", rows(120), GOOD, registered_name=name)
+            retrain("shop", rows(60), GOOD, registered_name=name)
         told = evenfold(tmp_path, "trust", "--yes", "--", f"{name}@1")
         assert (told.returncode, told.stderr.count("\n"), "\u202e" in told.stderr) == (2, 1, False), name
 

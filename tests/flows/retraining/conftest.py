@@ -25,12 +25,12 @@ def home(request: pytest.FixtureRequest, shared_home: Home, monkeypatch: pytest.
 def _first_month(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> tuple[Home, Retraining, Path]:
     place = Home(tmp_path_factory.mktemp("first"))
     shutil.copy(empty_store, place.path / "mlflow.db")
-    return place, *kept_after(place, tmp_path_factory.mktemp("kept"), lambda: retrain("monthly", rows(120), GOOD))
+    return place, *kept_after(place, tmp_path_factory.mktemp("kept"), lambda: retrain("monthly", rows(60), GOOD))
 
 
 @pytest.fixture
 def first(_first_month: tuple[Home, Retraining, Path]) -> Retraining:
-    """Return the first retraining of "monthly", of 120 rows, in a home in which nothing else was ever done."""
+    """Return the first retraining of "monthly", of 60 rows, in a home in which nothing else was ever done."""
     place, made, kept = _first_month
     put_back(place, kept)
     return made

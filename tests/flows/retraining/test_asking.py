@@ -29,11 +29,11 @@ def unclear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge_month.fn, "fn", lambda *_, **__: Judged(verdict="unclear", sentences=[TOLD]))
 
 
-def month(n: int = 150, **how: Any) -> Retraining:
+def month(n: int = 80, **how: Any) -> Retraining:
     return retrain("monthly", rows(n), GOOD, **ASK | how)
 
 
-def asked(n: int = 150, **how: Any) -> str:
+def asked(n: int = 80, **how: Any) -> str:
     with pytest.raises(WaitingError) as stopped:
         month(n, **how)
     return str(stopped.value)
@@ -107,7 +107,7 @@ def _forged(home: Home, run_id: str) -> None:
 
 def _of_another(home: Home, run_id: str) -> None:
     """Carry the signed yes to another month's question to this one's run."""
-    asked(180)
+    asked(99)
     assert "Approved" in says("--approve", "--reason", "of the other")
     (theirs,) = [run.info.run_id for run in waiting(home) if run.info.run_id != run_id]
     registry(home).log_text(run_id, text(home, theirs, "answer.json"), "answer.json")
@@ -133,9 +133,9 @@ def test_a_yes_is_of_the_champion_that_it_was_given_against(home: Home) -> None:
     """Where another became champion since, the decision is made again, and asked again."""
     asked()
     assert "Approved" in says("--approve", "--reason", "against version 1")
-    other = retrain("monthly", rows(150), GOOD, run_label="other", gates=False)
+    other = retrain("monthly", rows(80), GOOD, run_label="other", gates=False)
     assert (other.split.version, champion(home, "monthly")) == ("1.1", "2")
-    asked(180)
+    asked(99)
     (run,) = [each for each in waiting(home) if "1.2" in each.data.tags["evenfold.spec"]]
     assert asking.waiting_question("monthly").run_id == run.info.run_id
 

@@ -55,19 +55,19 @@ def test_a_kill_after_any_step_is_finished_or_undone_by_the_next_run(home: Home)
     Every month but the last is killed, each after another step of the commit; in this order no step is one that
     finishing the month before takes as well.
     """
-    n = joined = 120
+    n = joined = 60
     versions, order = (
         1,
         ["registered", "staged", "replacing", "intended", "promoted", "logged", "renamed", "offered", "kept"],
     )
     assert set(order) == set(STEPS)
     for module, name, committed in map(STEPS.__getitem__, order):
-        n += 30
+        n += 10
         killed_before(module, name, partial(retrain, "monthly", rows(n), GOOD))
         if committed:
             joined, versions = n, versions + 1
-    outcome = retrain("monthly", rows(n + 30), GOOD)
-    assert (outcome.growth.added, outcome.split.version) == (n + 30 - joined, f"1.{versions}")
+    outcome = retrain("monthly", rows(n + 10), GOOD)
+    assert (outcome.growth.added, outcome.split.version) == (n + 10 - joined, f"1.{versions}")
     assert champion(home, "monthly") == f"{versions + 1}"
     found = registry(home).search_model_versions("name = 'monthly'")
     folders = [folder.name for folder in (home.splits / "monthly").iterdir()]
@@ -80,8 +80,8 @@ def test_a_kill_after_any_step_is_finished_or_undone_by_the_next_run(home: Home)
 def test_the_same_month_goes_on_after_a_kill(home: Home) -> None:
     """It logs one model and registers one version, whichever steps it was killed at."""
     for step in ("logged", "promoted", "kept"):
-        killed_before(*STEPS[step][:2], lambda: retrain("monthly", rows(150), GOOD))
-    outcome = retrain("monthly", rows(150), GOOD)
+        killed_before(*STEPS[step][:2], lambda: retrain("monthly", rows(80), GOOD))
+    outcome = retrain("monthly", rows(80), GOOD)
     assert (outcome.split.version, champion(home, "monthly")) == ("1.1", "2")
     assert len(registry(home).search_model_versions("name = 'monthly'")) == 2
     assert registry(home).get_run(outcome.run_id).info.status == "FINISHED"
@@ -91,7 +91,7 @@ def test_the_same_month_goes_on_after_a_kill(home: Home) -> None:
 
 def test_a_month_is_committed_when_it_was_judged_sound(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refused one leaves nothing but its record, and the right one after it joins what was there before it."""
-    before, wrong = lying(home), rows(150).assign(y=lambda table: table["y"].where(table["id"] < 120, -table["y"]))
+    before, wrong = lying(home), rows(80).assign(y=lambda table: table["y"].where(table["id"] < 60, -table["y"]))
 
     def judged(verdict: Any, table: pd.DataFrame, **how: Any) -> Any:
         told = Judged(verdict=verdict, sentences=["the new targets are turned round."])
@@ -103,15 +103,15 @@ def test_a_month_is_committed_when_it_was_judged_sound(home: Home, monkeypatch: 
         with pytest.raises(GateError, match=r"what joins monthly 1\.1 .*turned round.*--no-gates"):
             judged(verdict, wrong, **how)
         assert lying(home) == before
-    for n, verdict, how in ((150, "unclear", {}), (180, "refused", {"gates": False})):
+    for n, verdict, how in ((79, "unclear", {}), (98, "refused", {"gates": False})):
         outcome = judged(verdict, rows(n), **how)
-        assert (outcome.growth.added, outcome.judged.sentences) == (30, ["the new targets are turned round."])
+        assert (outcome.growth.added, outcome.judged.sentences) == (19, ["the new targets are turned round."])
     assert champion(home, "monthly") == "3"
 
 
 def test_a_commit_that_nobody_of_ours_began_promotes_nothing(home: Home) -> None:
     """Whoever may write among shared splits could call any version of ours promoted; it ends in a sentence."""
-    retrain("monthly", rows(150), GOOD)
+    retrain("monthly", rows(80), GOOD)
     run = registry(home).get_model_version("monthly", "1").run_id
     theirs = {"name": "monthly", "run_id": run, "promote": True, "over": "2", "store": home.tracking_uri}
     place = home.splits / "monthly" / ".committing-9.9"
@@ -119,20 +119,20 @@ def test_a_commit_that_nobody_of_ours_began_promotes_nothing(home: Home) -> None
     for text in ("[" * 100_000, '{"name": "../../x"}', json.dumps(theirs)):
         (place / "commit.json").write_text(text)
         with pytest.raises(SplitError, match=r"commit\.json was not signed by this home.* or remove .*\.committing-9"):
-            retrain("monthly", rows(180), GOOD)
+            retrain("monthly", rows(99), GOOD)
         assert (champion(home, "monthly"), place.exists()) == ("2", True)
     shutil.rmtree(place)
-    assert retrain("monthly", rows(180), GOOD).split.version == "1.2"
+    assert retrain("monthly", rows(99), GOOD).split.version == "1.2"
 
 
 def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> None:
     """The former champion serves, what grew from the month goes with it, and the right month joins from before."""
-    wrong = rows(150).assign(y=lambda table: table["y"].where(table["id"] < 120, -table["y"]))
-    for month in (wrong, pd.concat([wrong, rows(170).tail(20)])):
+    wrong = rows(80).assign(y=lambda table: table["y"].where(table["id"] < 60, -table["y"]))
+    for month in (wrong, pd.concat([wrong, rows(95).tail(15)])):
         retrain("monthly", month, GOOD, gates=False)
     assert aliases(home) == {"champion": "3", "previous": "2"}
     with pytest.raises(GateError, match="another y than before"):
-        retrain("monthly", rows(150), GOOD)
+        retrain("monthly", rows(80), GOOD)
     done = CliRunner().invoke(app, ["withdraw", "monthly@1.1", "--reason", "turned round" + ", and long" * 600])
     assert done.exit_code == 0, done.output
     assert "monthly: 1.1, 1.2 withdrawn by" in done.output
@@ -144,8 +144,8 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
     with pytest.raises(SplitError, match=r"let in as monthly 1\.1 and withdrawn by .* \(turned round, and long"):
         retrain("monthly", wrong, GOOD, gates=False)
     assert champion(home, "monthly") == "1"
-    outcome = retrain("monthly", rows(150), GOOD)
-    assert (outcome.split.version, outcome.growth.added, champion(home, "monthly")) == ("1.1", 30, "4")
+    outcome = retrain("monthly", rows(80), GOOD)
+    assert (outcome.split.version, outcome.growth.added, champion(home, "monthly")) == ("1.1", 20, "4")
     with pytest.raises(SplitError, match=r"there is no split 'monthly@1\.7'; monthly has 1\.0, 1\.1\."):
         withdraw.fn("monthly@1.7", reason="none")
 
@@ -154,7 +154,7 @@ def test_the_first_month_is_withdrawn_with_the_only_champion(home: Home) -> None
     done = withdraw.fn("monthly@1.0", reason="of another customer")
     assert (done.left, done.models[0].champion) == (None, None)
     assert aliases(home) == {}
-    outcome = retrain("monthly", rows(90), GOOD)
+    outcome = retrain("monthly", rows(45), GOOD)
     assert (outcome.split.version, champion(home, "monthly")) == ("1.0", "2")
 
 

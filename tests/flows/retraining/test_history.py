@@ -21,7 +21,7 @@ def _months(_module_home: Home, tmp_path_factory: pytest.TempPathFactory) -> tup
     def live() -> list[datetime]:
         """A bad first champion; a better recipe; a worse one, so that the better is refitted; a rollback to it."""
         done = []
-        for n, model in ((120, BAD), (150, GOOD), (180, BAD)):
+        for n, model in ((60, BAD), (80, GOOD), (99, BAD)):
             retrain("monthly", rows(n), model)
             done.append(datetime.now(UTC))
         roll_back.fn("monthly", reason="the feed was in hours")

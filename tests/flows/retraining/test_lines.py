@@ -23,15 +23,15 @@ pytestmark = pytest.mark.usefixtures("first")
 def test_a_retraining_keeps_to_the_line_of_its_champion(home: Home) -> None:
     """What others split under its name, as a sample of the same rules, redirects nothing; nor does a child of it."""
     rules = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 2, "name": "monthly"}
-    sample = flows.split(rows(150).sample(60, random_state=1), engine="plain", **rules)
+    sample = flows.split(rows(80).sample(40, random_state=1), engine="plain", **rules)
     assert sample.split.version == "2.0"
-    outcome = retrain("monthly", rows(150), GOOD)
-    assert (outcome.split.version, outcome.growth.added) == ("1.1", 30)
+    outcome = retrain("monthly", rows(80), GOOD)
+    assert (outcome.split.version, outcome.growth.added) == ("1.1", 20)
     assert outcome.growth.parent_split_id == outcome.champion.tags["evenfold.split_id"]
     with pytest.raises(
         SplitError, match=r"version 2 of monthly, the champion, stands on monthly@1\.1, which is not among"
     ):
-        retrain("elsewhere", rows(150), GOOD, registered_name="monthly")
+        retrain("elsewhere", rows(80), GOOD, registered_name="monthly")
     assert not (home.splits / "elsewhere").exists()
 
 
@@ -43,11 +43,11 @@ def test_a_champion_that_changed_meanwhile_is_compared_with(home: Home, monkeypa
     def overtaken(*args: Any) -> Any:
         if not first:
             first.append(Retraining.model_construct())
-            first[0] = retrain("early", rows(200), GOOD, registered_name="shared")
+            first[0] = retrain("early", rows(90), GOOD, registered_name="shared")
         return fitted(*args)
 
     monkeypatch.setattr(retraining, "_new_model", overtaken)
-    late = retrain("late", rows(200), BAD, registered_name="shared")
+    late = retrain("late", rows(90), BAD, registered_name="shared")
     assert first[0].decision.why.startswith("it is the first version")
     assert (late.decision.champion, late.decision.winner) == ("1", "champion")
     assert late.decision.difference < 0
@@ -60,7 +60,7 @@ def test_two_homes_that_retrain_alike_at_once_register_one_version(
     """They share no lock: whoever finds the other's version of the same run takes its own back."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shutil.copy(empty_store, tmp_path / 'shared.db')}")
     table, other, made = tmp_path / "rows.parquet", tmp_path / "other", recorded._new_version
-    rows(120).to_parquet(table)
+    rows(60).to_parquet(table)
 
     def overtaken(*args: Any) -> str:
         with monkeypatch.context() as there:
@@ -80,16 +80,16 @@ def test_two_homes_that_retrain_alike_at_once_register_one_version(
 def test_a_home_without_the_champions_split_loads_it_as_it_is_recorded(home: Home) -> None:
     """As that of a new container is: its next month joins, and nobody has to say a word."""
     shutil.rmtree(home.splits / "monthly")
-    outcome = retrain("monthly", rows(150), GOOD)
-    assert (outcome.split.version, outcome.growth.added, champion(home, "monthly")) == ("1.1", 30, "2")
+    outcome = retrain("monthly", rows(80), GOOD)
+    assert (outcome.split.version, outcome.growth.added, champion(home, "monthly")) == ("1.1", 20, "2")
 
 
 def test_a_champion_of_another_split_is_compared_by_its_recipe() -> None:
     """Another line needs a word; then its recipe is evaluated on the new folds, and it judges none of their rows."""
     other = {"spec": {"params": {"n_splits": 4}}}
     with pytest.raises(SplitError, match=r"the champion, stands on monthly@1\.0, which has other rules .*new_major"):
-        retrain("monthly", rows(120), BAD, **other)
-    outcome = retrain("monthly", rows(120), BAD, **other, on_refused="new_major")
+        retrain("monthly", rows(60), BAD, **other)
+    outcome = retrain("monthly", rows(60), BAD, **other, on_refused="new_major")
     assert outcome.split.version == "2.0"
     assert outcome.decision.winner == "champion"
     assert "another split (monthly@1.0)" in outcome.judged.sentences[0]
@@ -111,7 +111,7 @@ def test_a_champion_that_cannot_be_evaluated_does_not_give_way(
     monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", "sklearn,a_package_that_left")
     changed(home, "monthly", "1", "evenfold.model", recipe)
     with pytest.raises(GateError, match=rf"version 1 of monthly, the champion, cannot be compared .*{why}.* decides"):
-        retrain("monthly", rows(150), GOOD, gates=gates)
+        retrain("monthly", rows(80), GOOD, gates=gates)
     assert champion(home, "monthly") == "1"
     assert [folder.name for folder in (home.splits / "monthly").iterdir()] == ["1.0"]
 
@@ -124,7 +124,7 @@ def test_a_champion_that_names_what_it_may_not_stops_a_deployed_retraining(
     changed(home, "monthly", "1", "evenfold.model", theirs)
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     with pytest.raises(UntrustedNameError, match="os:system"):
-        retrain("monthly", rows(150), GOOD)
+        retrain("monthly", rows(80), GOOD)
     assert champion(home, "monthly") == "1"
     runs = registry(home).search_runs([registry(home).get_experiment_by_name("monthly").experiment_id])
     assert [run.info.status for run in runs if run.info.run_name == "retrain/monthly"] == ["FAILED", "FINISHED"]
@@ -133,10 +133,10 @@ def test_a_champion_that_names_what_it_may_not_stops_a_deployed_retraining(
 def test_the_outcome_of_a_finished_retraining_is_believed_where_it_is_signed(home: Home, tmp_path: Path) -> None:
     experiment = registry(home).get_experiment_by_name("monthly").experiment_id
     (first,) = registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'")
-    assert retrain("monthly", rows(120), GOOD).reused
+    assert retrain("monthly", rows(60), GOOD).reused
     kept = Path(registry(home).download_artifacts(first.info.run_id, "retrain.json", str(tmp_path))).read_text()
     registry(home).log_text(first.info.run_id, kept.replace("first version", "best version"), "retrain.json")
-    again = retrain("monthly", rows(120), GOOD)
+    again = retrain("monthly", rows(60), GOOD)
     assert (again.reused, "best version" in str(again)) == (False, False)
 
 
@@ -155,11 +155,11 @@ def test_ones_own_champion_works_where_it_was_made_and_its_signature_is_why(
     """Predict, score, another candidate; a deployed run keeps its list of modules, and another key signs nothing."""
     (tmp_path / "own_shop.py").write_text(PIPELINE)
     monkeypatch.syspath_prepend(tmp_path)
-    retrain("own", rows(120), {"estimator": "own_shop:pipeline", "metrics": ["r2"]})
-    later = rows(160)[120:]
+    retrain("own", rows(60), {"estimator": "own_shop:pipeline", "metrics": ["r2"]})
+    later = rows(100)[60:]
     assert len(predict_later("models:/own@champion", later)) == 40
     assert score_later("models:/own/1", later).rows == 40
-    assert retrain("own", rows(150), GOOD).judged.rows == 30
+    assert retrain("own", rows(80), GOOD).judged.rows == 20
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     with pytest.raises(UntrustedNameError, match="'own_shop:pipeline' may not be imported for a deployed run"):
         predict_later("models:/own/1", later)
@@ -185,17 +185,17 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog:
         kept = registry(home).get_model_version("monthly", "1").tags[f"evenfold.{tag}"]
         changed(home, "monthly", "1", f"evenfold.{tag}", bad)
         with pytest.raises((SplitError, GateError), match=re.escape(words)):
-            retrain("monthly", rows(150), GOOD)
+            retrain("monthly", rows(80), GOOD)
         assert champion(home, "monthly") == "1"
         changed(home, "monthly", "1", f"evenfold.{tag}", kept)
     kept = first.data.tags["evenfold.decision"]
     registry(home).set_tag(first.info.run_id, "evenfold.decision", '{"spent": -100}')
     with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow is not a decision"):
-        retrain("monthly", rows(150), BAD)
+        retrain("monthly", rows(80), BAD)
     registry(home).set_tag(first.info.run_id, "evenfold.decision", kept)
     for run in registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'"):
         if run.info.status == "FAILED":  # the one that goes on: what it had decided is decided anew
             registry(home).set_tag(run.info.run_id, "evenfold.decision", "{")
-    assert retrain("monthly", rows(150), GOOD).registered
+    assert retrain("monthly", rows(80), GOOD).registered
     assert "It is decided anew" in caplog.text
     assert champion(home, "monthly") == "2"

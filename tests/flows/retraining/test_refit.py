@@ -49,16 +49,16 @@ def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def spoiled(frame: pd.DataFrame) -> pd.DataFrame:
-    """The old rows' targets as they were, and 200 new ones whose features are those of other rows."""
-    later = frame.tail(200)
-    return pd.concat([frame.head(120), later.assign(a=-5 * later["a"], b=later["b"] * 0)])
+    """The old rows' targets as they were, and 100 new ones whose features are those of other rows."""
+    later = frame.tail(100)
+    return pd.concat([frame.head(60), later.assign(a=-5 * later["a"], b=later["b"] * 0)])
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda: shuffled(rows(150)), "R2 on all rows of each, for none could be paired, went from"),
-        (lambda: spoiled(rows(320)), "R2 on the 120 rows that both tested went from"),
+        (lambda: shuffled(rows(80)), "R2 on all rows of each, for none could be paired, went from"),
+        (lambda: spoiled(rows(160)), "R2 on the 60 rows that both tested went from"),
     ],
     ids=["shuffled", "spoiled"],
 )
@@ -79,7 +79,7 @@ def test_a_score_that_fell_keeps_the_champion(home: Home, change: Any, sentence:
 def test_a_champion_without_a_recorded_score_is_replaced_and_that_is_told(home: Home) -> None:
     """Versions of before: the refit goes on, and says what was not compared."""
     changed(home, "monthly", "1", "evenfold.scores")
-    outcome = retrain("monthly", rows(140))
+    outcome = retrain("monthly", rows(74))
     assert outcome.checked.not_asked["lower_score"] == "the champion's r2 was not recorded with an interval"
     assert champion(home, "monthly") == "2"
 
@@ -121,15 +121,15 @@ def test_a_model_that_predicts_nonsense_is_not_promoted(
 
 def test_constants_classes_and_draws_are_looked_at_as_well(home: Home) -> None:
     """A baseline may say the same again; draws keep no rows, so their recorded scores are compared."""
-    for n in (120, 150):
+    for n in (60, 80):
         retrain("dummy", rows(n), BAD)
     assert champion(home, "dummy") == "2"
-    frame = rows(200).assign(y=lambda table: np.where(table["y"] > 0, "late", "early"))
+    frame = rows(99).assign(y=lambda table: np.where(table["y"] > 0, "late", "early"))
     logistic = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metrics": ["accuracy"]}
-    retrain("classes", frame.head(150), logistic)
+    retrain("classes", frame.head(75), logistic)
     outcome = retrain("classes", frame, logistic)
     assert set(outcome.checked.passed) == {"lower_score", "unusable_predictions", "constant_predictions"}
     draws = {"strategy": "Bootstrap", "params": {"n_splits": 4}}
-    retrain("drawn", rows(150), spec=draws)
+    retrain("drawn", rows(80), spec=draws)
     with pytest.raises(GateError, match="R2 on all rows of each, for none could be paired, went from"):
-        retrain("drawn", shuffled(rows(150)), spec=draws, on_refused="new_major")
+        retrain("drawn", shuffled(rows(80)), spec=draws, on_refused="new_major")

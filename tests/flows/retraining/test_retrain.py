@@ -48,11 +48,11 @@ def test_the_same_retraining_is_done_once(home: Home, first: Retraining) -> None
 
     Unless it is to be done anew.
     """
-    for again in (retrain("monthly", rows(120), GOOD), retrain("monthly", rows(120), GOOD, metric="r2")):
+    for again in (retrain("monthly", rows(60), GOOD), retrain("monthly", rows(60), GOOD, metric="r2")):
         assert again.reused
         assert again.run_id == first.run_id
     assert len(registry(home).search_model_versions("name = 'monthly'")) == 1
-    assert not retrain("monthly", rows(120), GOOD, refresh=True).reused
+    assert not retrain("monthly", rows(60), GOOD, refresh=True).reused
 
 
 # Each makes another request by itself.
@@ -61,7 +61,7 @@ OTHER: dict[str, Any] = {"metric": "neg_mean_squared_error", "level": 0.8, "log_
 
 def test_another_request_is_another_retraining(first: Retraining) -> None:
     """What is asked for otherwise, in one thing or in several, is answered anew, and is not an earlier outcome."""
-    asked = retrain("monthly", rows(120), GOOD, **OTHER)
+    asked = retrain("monthly", rows(60), GOOD, **OTHER)
     assert not asked.reused
     assert asked.run_id != first.run_id
     assert asked.decision.metric == OTHER["metric"]
@@ -76,15 +76,15 @@ def test_another_request_is_another_retraining(first: Retraining) -> None:
 @pytest.mark.usefixtures("first")
 def test_new_rows_refit_the_same_recipe(home: Home) -> None:
     """Grown data extend the split, move no row, and the same recipe becomes champion because it is newer."""
-    outcome = retrain("monthly", rows(150), GOOD)
+    outcome = retrain("monthly", rows(80), GOOD)
     assert outcome.split.version == "1.1"
-    assert outcome.growth.added == 30
+    assert outcome.growth.added == 20
     assert outcome.growth.moved == 0
     assert outcome.decision.why == "the recipe is the champion's, refitted on newer rows"
     assert champion(home, "monthly") == "2"
-    assert outcome.judged.rows == 30
+    assert outcome.judged.rows == 20
     assert outcome.judged.score > 0.3
-    assert "on the 120 rows that both tested went from" in outcome.checked.passed["lower_score"]
+    assert "on the 60 rows that both tested went from" in outcome.checked.passed["lower_score"]
 
 
 @pytest.mark.usefixtures("first")
@@ -98,12 +98,12 @@ def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
         tags = registry(home).get_model_version_by_alias("monthly", "champion").tags
         return run_named(Tracker(home, ""), outcome).info.run_id, tags["evenfold.evaluation_run_id"]
 
-    same = retrain("monthly", rows(120), BAD)
+    same = retrain("monthly", rows(60), BAD)
     assert same.decision.winner == "champion"
     assert same.registered is None
     assert same.decision.high < 0
     assert len(set(stands_for(same))) == 1
-    grown = retrain("monthly", rows(150), BAD)
+    grown = retrain("monthly", rows(80), BAD)
     assert grown.decision.winner == "champion"
     assert "refitted on newer rows" in grown.decision.why
     tags = registry(home).get_model_version_by_alias("monthly", "champion").tags
@@ -119,10 +119,10 @@ def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
 def test_a_refused_extension_stops() -> None:
     """A new split forgets which rows were tested: it is made only where somebody asks for it."""
     spec = {"columns": {"target": "y"}, "strategy": "KFold", "name": "unkeyed"}
-    flows.retrain(rows(150), engine="plain", spec=spec, model=GOOD)
+    flows.retrain(rows(80), engine="plain", spec=spec, model=GOOD)
     with pytest.raises(SplitError, match=r"has no key column.* The retraining stopped"):
-        flows.retrain(rows(160), engine="plain", spec=spec, model=GOOD, gates=False)
-    made = flows.retrain(rows(160), engine="plain", spec=spec, model=GOOD, gates=False, on_refused="new_major")
+        flows.retrain(rows(90), engine="plain", spec=spec, model=GOOD, gates=False)
+    made = flows.retrain(rows(90), engine="plain", spec=spec, model=GOOD, gates=False, on_refused="new_major")
     assert made.split.version == "2.0"
     assert any("was not extended" in note for note in made.growth.notes)
 
@@ -144,14 +144,14 @@ def test_a_table_that_was_stopped_late_hides_no_change_of_the_next(home: Home, f
     from evenfold.tasks.splits import extend
 
     path = home.path / "late.parquet"
-    rows(150).to_parquet(path)
+    rows(75).to_parquet(path)
     grown = extend.fn(first.split.uri, str(path))
-    assert (grown.split.version, grown.added) == ("1.1", 30)
-    wrong = rows(160).assign(y=lambda table: np.where(table["id"] < 130, table["y"] * 60, table["y"]))
-    with pytest.raises(GateError, match=r"120 of 150 known rows \(80.0%\) have another y than before"):
+    assert (grown.split.version, grown.added) == ("1.1", 15)
+    wrong = rows(80).assign(y=lambda table: np.where(table["id"] < 65, table["y"] * 60, table["y"]))
+    with pytest.raises(GateError, match=r"60 of 75 known rows \(80.0%\) have another y than before"):
         retrain("monthly", wrong, GOOD)
     assert champion(home, "monthly") == "1"
-    right = retrain("monthly", rows(122), GOOD)  # 28 of 150 rows are not in it, which nobody has learnt from
+    right = retrain("monthly", rows(61), GOOD)  # 14 of 75 rows are not in it, which nobody has learnt from
     assert right.registered
     assert champion(home, "monthly") == "2"
 
@@ -167,12 +167,12 @@ def test_draws_are_compared_draw_by_draw(home: Home) -> None:
     A model has learnt from the rows that were drawn, however often each was.
     """
     draws = {"strategy": "Bootstrap", "params": {"n_splits": 6}}
-    retrain("draws", rows(150), BAD, spec=draws)
-    outcome = retrain("draws", rows(150), GOOD, spec=draws)
+    retrain("draws", rows(90), BAD, spec=draws)
+    outcome = retrain("draws", rows(90), GOOD, spec=draws)
     assert (outcome.decision.why, champion(home, "draws")) == ("the candidate is better", "2")
     assert outcome.decision.low > 0
     assert outcome.decision.spent == pytest.approx(0.02)
-    told = compare_draws(*kept(outcome), outcome.decision.metric, n_rows=150)
+    told = compare_draws(*kept(outcome), outcome.decision.metric, n_rows=90)
     assert outcome.decision.information == pytest.approx(told.se**-2)
 
 
@@ -189,7 +189,7 @@ def test_draws_scored_with_other_weights_promote_nobody() -> None:
 def test_the_stretches_of_a_series_are_compared_not_its_rows() -> None:
     """Two stretches say nothing of how rows that follow one another depend, so nothing is promoted by them."""
     columns = {"key": ["id"], "target": "y", "time": "day"}
-    frame = rows(150).assign(day=lambda frame: pd.Timestamp("2025-01-01") + pd.to_timedelta(frame["id"], "D"))
+    frame = rows(99).assign(day=lambda frame: pd.Timestamp("2025-01-01") + pd.to_timedelta(frame["id"], "D"))
     for n_splits, winner in ((2, "champion"), (3, "candidate")):
         series = {"columns": columns, "strategy": "ForwardChaining", "params": {"n_splits": n_splits}}
         name = f"series{n_splits}"
@@ -204,9 +204,9 @@ def test_the_stretches_of_a_series_are_compared_not_its_rows() -> None:
 
 def test_locked_rows_are_never_learnt_from(home: Home) -> None:
     """The final model is fitted on the rows that are not locked; its evaluation is found whatever it is called."""
-    outcome = retrain("locked", rows(200), GOOD, spec={"holdout": {"fraction": 0.25}}, registered_name="locked@night")
+    outcome = retrain("locked", rows(120), GOOD, spec={"holdout": {"fraction": 0.25}}, registered_name="locked@night")
     version = registry(home).get_model_version_by_alias("locked@night", "champion")
-    assert version.tags["evenfold.n_train"] == "150"
+    assert version.tags["evenfold.n_train"] == "90"
     assert run_named(Tracker(home, ""), outcome).info.run_id == outcome.evaluation_run_id
 
 
@@ -245,7 +245,7 @@ def test_a_month_after_the_other_has_less_to_spend() -> None:
     The same two recipes by the same metric are one experiment as the split grows.
     """
     scored = BAD | {"metrics": GOOD["metrics"]}  # by both metrics in every month, whichever decides
-    months: list[Any] = [(120, {}, None), (130, {}, None), (130, {}, "neg_mean_squared_error"), (130, MEDIAN, None)]
+    months: list[Any] = [(60, {}, None), (65, {}, None), (65, {}, "neg_mean_squared_error"), (65, MEDIAN, None)]
     told = [retrain("monthly", rows(n), scored | more, metric=metric).decision for n, more, metric in months]
     assert [each.spent for each in told] == pytest.approx([0.02, 0.016, 0.0128, 0.01024])
     assert told[0].pair == told[1].pair
@@ -259,10 +259,10 @@ def test_a_month_after_the_other_has_less_to_spend() -> None:
 def test_a_broken_table_makes_no_champion_and_the_right_one_after_it_does(home: Home) -> None:
     """The sentence says what is wrong and how to say yes; nothing is split, fitted or registered."""
     before = {*home.splits.rglob("*"), *home.scores.rglob("*")}
-    for wrong, sentence in ((rows(140).tail(60), "80 of 120 known rows"), (rows(140).drop(columns="b"), "b is gone")):
+    for wrong, sentence in ((rows(70).tail(30), "40 of 60 known rows"), (rows(70).drop(columns="b"), "b is gone")):
         with pytest.raises(GateError, match=f"do not look like the next table of monthly 1.0: .*{sentence}.*: off"):
             retrain("monthly", wrong, GOOD)
         assert {*home.splits.rglob("*"), *home.scores.rglob("*")} == before
         assert champion(home, "monthly") == "1"
-    assert retrain("monthly", rows(140), GOOD).registered is not None
+    assert retrain("monthly", rows(70), GOOD).registered is not None
     assert champion(home, "monthly") == "2"

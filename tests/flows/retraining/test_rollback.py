@@ -19,7 +19,7 @@ Aliases = dict[str, str]
 @pytest.fixture(scope="module")
 def _three_months(_module_home: Home, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Aliases], Path]:
     def live() -> list[Aliases]:
-        return [(retrain("monthly", rows(n), GOOD), aliases(_module_home))[1] for n in (120, 140, 160)]
+        return [(retrain("monthly", rows(n), GOOD), aliases(_module_home))[1] for n in (60, 74, 90)]
 
     return kept_after(_module_home, tmp_path_factory.mktemp("kept"), live)
 
@@ -57,8 +57,8 @@ def test_a_rollback_goes_back_one_champion_at_a_time(home: Home, chain: list[Ali
 
 def test_a_broken_month_is_refused_after_a_rollback_as_before(chain: list[Aliases]) -> None:
     assert roll_back.fn("monthly", reason="a test of ours failed").champion == chain[1]["champion"]
-    broken = rows(180)
-    broken.loc[160:, "y"] = -broken["y"][160:]
+    broken = rows(120)
+    broken.loc[90:, "y"] = -broken["y"][90:]
     with pytest.raises(GateError, match=r"is refused: The slope of y on what the champion predicted is -"):
         retrain("monthly", broken, GOOD)
 
@@ -66,13 +66,13 @@ def test_a_broken_month_is_refused_after_a_rollback_as_before(chain: list[Aliase
 def test_an_alias_that_a_person_moved_is_followed_and_said(home: Home) -> None:
     """A version that we signed may be put back in MLflow too; the retraining says that a later one was promoted."""
     registry(home).set_registered_model_alias("monthly", "champion", "2")
-    moved = retrain("monthly", rows(180), GOOD)
+    moved = retrain("monthly", rows(99), GOOD)
     words = "Version 2 of monthly is the champion, though version 3 was promoted later: the alias was moved in MLflow"
     assert moved.champion
     assert (moved.champion.version, words in " ".join(moved.growth.notes)) == ("2", True)
     assert aliases(home) == {"champion": "4", "previous": "2"}
     roll_back.fn("monthly", reason="worse")
-    assert not any("was moved" in note for note in retrain("monthly", rows(200), GOOD).growth.notes)
+    assert not any("was moved" in note for note in retrain("monthly", rows(120), GOOD).growth.notes)
 
 
 def test_a_version_is_named(home: Home) -> None:
