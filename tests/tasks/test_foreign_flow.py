@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,12 +56,12 @@ SPLIT: Any = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 2, "n
 
 
 @pytest.fixture
-def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def logged(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Turn MLflow's autologging on, with a store of the user's; return what counts its runs."""
     import mlflow
 
     monkeypatch.chdir(tmp_path)
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'users.db'}")
+    mlflow.set_tracking_uri(f"sqlite:///{shutil.copy(empty_store, tmp_path / 'users.db')}")
     os.environ.pop("MLFLOW_TRACKING_URI")  # a home of its own
     mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
     try:

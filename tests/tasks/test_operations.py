@@ -102,20 +102,20 @@ def test_doctor_speaks_json_and_fails_by_its_exit_code(home: Home) -> None:
     assert bad[0]["fix"]
 
 
-def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
+def test_clean_removes_what_is_old_and_no_manifest(shared_home: Home) -> None:
     """Old scores, results and data go, newer ones and every manifest stay and can be read; nothing else is missed."""
     frame = pd.DataFrame({"id": range(60), "a": np.arange(60.0), "y": np.arange(60.0) ** 2})
     spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
     outcome = flows.evaluate(frame, engine="plain", spec=spec, model={"estimator": "sklearn.linear_model:Ridge"})
-    scores = sorted(home.scores.glob("*.parquet"))
+    scores = sorted(shared_home.scores.glob("*.parquet"))
     assert len(scores) == 5
     before = time.time() - 40 * 86_400
-    for path in [*scores[:3], *home.data.iterdir(), *Path(outcome.split.uri).iterdir()]:
+    for path in [*scores[:3], *shared_home.data.iterdir(), *Path(outcome.split.uri).iterdir()]:
         os.utime(path, (before, before))
-    assert len(clean(home, age_of("30d"), dry_run=True)) == 4
-    assert len(list(home.scores.glob("*.parquet"))) == 5
-    assert len(clean(home, age_of("30d"))) == 4
-    assert sorted(home.scores.glob("*.parquet")) == scores[3:]
+    assert len(clean(shared_home, age_of("30d"), dry_run=True)) == 4
+    assert len(list(shared_home.scores.glob("*.parquet"))) == 5
+    assert len(clean(shared_home, age_of("30d"))) == 4
+    assert sorted(shared_home.scores.glob("*.parquet")) == scores[3:]
     assert read_manifest(outcome.split.uri).split_id == outcome.split.split_id
 
 

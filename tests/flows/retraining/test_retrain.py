@@ -249,9 +249,7 @@ def test_a_month_after_the_other_has_less_to_spend() -> None:
     told = [retrain("monthly", rows(n), scored | more, metric=metric).decision for n, more, metric in months]
     assert [each.spent for each in told] == pytest.approx([0.02, 0.016, 0.0128, 0.01024])
     assert told[0].pair == told[1].pair
-    assert told[1].bound < stats.norm.isf(0.016) - 0.01, (
-        "the second look does not pay again for what the first has seen"
-    )
+    assert told[1].bound < stats.norm.isf(0.016) - 0.01, "what the first look has seen is not paid for again"
     assert len({each.pair for each in told}) == 3
 
 
