@@ -204,9 +204,13 @@ class Manifest(Displayed):
         return Manifest(**{each.name: getattr(self, each.name) for each in fields(Manifest)} | changes)
 
     @property
-    def plain_types(self) -> dict[str, str]:
-        """The types by which its columns are read: as declared, or as they were found; of pseudonyms none is known."""
-        return {name: kind for name, kind in self.types.items() if not is_pseudonym(kind)} | self.spec.types
+    def key_types(self) -> dict[str, str]:
+        """The types by which data are read that its rows are looked up in: the key's as they were found, and declared.
+
+        Other columns stay as the file has them: read as text, an NA would be a value, and a whole number is not 0.5.
+        """
+        types = {name: self.types.get(name, "") for name in self.spec.columns.key}
+        return {name: kind for name, kind in types.items() if kind and not is_pseudonym(kind)} | self.spec.types
 
     @property
     def codes(self) -> NDArray[Any]:
@@ -320,8 +324,8 @@ class Manifest(Displayed):
         if share is None:
             raise SplitError(f"{self.name}: nothing is set apart to calibrate by; name a share (calibration: 0.2).")
         held, roles = np.flatnonzero(positions >= 0), self.spec.columns.roles() or None
-        update = {"types": self.plain_types, "on_immature": "use", "missing_target": "stop"}
-        again = self.spec.model_copy(update=update)
+        types = self.spec.types | {name: kind for name, kind in self.types.items() if not is_pseudonym(kind)}
+        again = self.spec.model_copy(update={"types": types, "on_immature": "use", "missing_target": "stop"})
         rows = Plan(again, read_table(frame, roles, self.spec.types).take(positions[held])).rows()
 
         def parted(i: int, ranks: NDArray[np.int64]) -> Pair:

@@ -39,7 +39,15 @@ from .fields import Algorithm
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
-from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
+from .store.state import (
+    GroupTable,
+    State,
+    first_entity_table,
+    first_group_table,
+    first_state,
+    is_numeric_target,
+    to_balance,
+)  # fmt: skip
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 
@@ -200,8 +208,7 @@ class Plan:
         membership = self._membership(rows, keys)
         if isinstance(membership, Labels) and rows.groups is not None:
             if columns.group:
-                table = GroupTable(self.table, columns, splitter.needs, rows.y_holds == "numbers")
-                groups = table.group_table(membership.codes[np.unique(table.groups, return_index=True)[1]])
+                groups = first_group_table(self.table, columns, rows, membership)
             else:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
         pairs = isinstance(membership, Pairs)
@@ -211,15 +218,15 @@ class Plan:
         """Return the groups, which are locked and left (None where none is locked), and what is left."""
         columns = self.spec.columns
         with _by_its_name(columns):
-            table = GroupTable(self.table, columns, self.splitter.needs)
+            table = GroupTable.of(self.table, columns, self.splitter.needs)
             rows = table.rows()
             self.splitter.check(rows)
             if self.spec.holdout is None:
                 return table, None, rows
             mask, locked = np.ones(rows.n_groups, dtype=np.bool_), self._locked_among(rows)
             mask[locked] = False
-            left = self.table.select([*columns.grouped, *columns.shared_out]).filter(pa.array(mask[table.groups]))
-            rest = GroupTable(left, columns, self.splitter.needs, table.edges is not None).rows()
+            y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
+            rest = table.kept(mask, y).rows()
             self.splitter.check(rest)
         return table, (locked, np.flatnonzero(mask)), rest
 

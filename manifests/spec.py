@@ -70,23 +70,29 @@ class Columns(Strict):
             return fields
         fields = dict(fields)
         for role in {"key", "stratify", "balance_on"} & fields.keys():
-            names = fields[role]
-            if isinstance(names, (list, tuple)):
-                fields[role] = [name for i, name in enumerate(names) if name not in names[:i]]
-            elif names is None or isinstance(names, str):
-                fields[role] = [] if names is None else [names]
-        for name in key if isinstance(key := fields.get("key"), list) else []:
-            if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", str(name)):
-                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
+            names = [] if fields[role] is None else [fields[role]] if isinstance(fields[role], str) else fields[role]
+            several = isinstance(names, (list, tuple))
+            fields[role] = [name for i, name in enumerate(names) if name not in names[:i]] if several else names
         if isinstance(fields.get("group"), (list, tuple)):
             groups = list(dict.fromkeys(fields.pop("group")))
             if len(groups) > 1 and fields.get("entities") not in (None, [], groups):
                 raise ValueError("group and entities both name what stays together; give one")
             fields |= {"entities": groups} if len(groups) > 1 else {"group": groups[0] if groups else None}
-        entities = fields.get("entities")
-        if isinstance(entities, (list, tuple)) and (len(entities) == 1 or (entities and fields.get("group"))):
-            raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
         return fields
+
+    @model_validator(mode="after")
+    def _one_kind_of_group(self) -> Columns:
+        if len(self.entities) == 1 or (self.entities and self.group):
+            raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
+        return self
+
+    @field_validator("key")
+    @classmethod
+    def _not_reserved(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", name):
+                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
+        return value
 
     @field_validator("coordinates")
     @classmethod
@@ -196,7 +202,7 @@ class SplitSpec(Strict):
         columns = self.columns
         for unfit, sentence in (
             (
-                self.key_encoding is not None and columns.target in self.pseudonyms(),
+                columns.target in self.pseudonyms(),
                 f"the target {columns.target} cannot be encoded, for a model learns it; name another column to "
                 "stratify or as the group, or leave that role out of key_encoding.encode",
             ),

@@ -136,18 +136,17 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return how many pairs ``split`` yields; rows are looked at where the parameters alone do not tell."""
-        count = self._count()
+        count = self._fixed_count()
         return self._n_pairs(self.rows(X, y, groups, **roles)) if count is None else count
 
-    def _count(self) -> int | None:
+    def _fixed_count(self) -> int | None:
         """Return how many pairs there are of any rows: ``n_splits``, where there is such a parameter; else None."""
         n_splits = getattr(self, "n_splits", None)
         return None if n_splits is None else int(n_splits)
 
     def _n_pairs(self, rows: Rows) -> int:
         """Return how many pairs ``pairs`` yields of checked rows; as long as splitting, where nothing else tells."""
-        count = self._count()
-        return sum(1 for _ in self.pairs(rows)) if count is None else count
+        return sum(1 for _ in self.pairs(rows))
 
     def _check(self, rows: Rows) -> None:
         """Raise SplitError where the parameters do not fit the rows; called before any random number is drawn."""
@@ -195,14 +194,14 @@ class LabelSplitter(Splitter):
         tested = [code for code in parts.values() if code >= 0] if parts else range(self._n_splits(rows))
         return pairs_of_labels(self.decide(rows), tested, parts=bool(parts))
 
-    def _count(self) -> int | None:
-        return sum(code >= 0 for code in self.part_codes().values()) or super()._count()
+    def _fixed_count(self) -> int | None:
+        return sum(code >= 0 for code in self.part_codes().values()) or super()._fixed_count()
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self.n_splits)
 
     def _n_pairs(self, rows: Rows) -> int:
-        return self._count() or self._n_splits(rows)
+        return self._fixed_count() or self._n_splits(rows)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)
@@ -240,6 +239,9 @@ class DrawSplitter(Splitter):
     def pair(self, rows: Rows, i: int) -> Pair:
         """Return draw ``i`` alone, in the time of one draw."""
         return self.draw(self.prepare(rows), self._stream(DRAWS, i))
+
+    def _n_pairs(self, rows: Rows) -> int:
+        return int(self.n_splits)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=1)

@@ -46,11 +46,9 @@ class Stream:
 
     def sides(self, n: int, first: int, second: int) -> tuple[IntArray, IntArray]:
         """Return the ``first`` and the next ``second`` positions of ``permutation``, each ascending, in O(n)."""
-        keys, mask = self.raw(n), np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
-        keys &= ~mask
-        keys |= np.arange(n, dtype=np.uint64)
+        keys = self._keys(1, n).reshape(n)
         keys.partition([end for end in {first, first + second} if end < n])
-        keys &= mask
+        keys &= _position_mask(n)
         places, side = keys.view(np.int64), np.zeros(n, dtype=np.int8)
         side[places[:first]], side[places[first : first + second]] = 1, 2
         return np.flatnonzero(side == 1), np.flatnonzero(side == 2)
@@ -61,7 +59,7 @@ class Stream:
         One sort of integers that hold the code, random bits and the position. As in ``permutation``, random bits are
         equal for about n**3 / 2**65 pairs of rows of the same code, which then keep their order.
         """
-        code_bits, mask = max(n_codes - 1, 1).bit_length(), np.uint64((1 << max(codes.size - 1, 1).bit_length()) - 1)
+        code_bits, mask = max(n_codes - 1, 1).bit_length(), _position_mask(codes.size)
         keys = self.raw(codes.size)
         keys >>= np.uint64(code_bits)
         keys &= ~mask
@@ -73,12 +71,17 @@ class Stream:
 
     def shuffled_rows(self, rows: int, n: int) -> IntArray:
         """Return ``rows`` independent permutations of 0..n-1, one a row."""
-        keys, mask = self.raw(rows * n).reshape(rows, n), np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
-        keys &= ~mask
-        keys |= np.arange(n, dtype=np.uint64)
+        keys = self._keys(rows, n)
         keys.sort(axis=1)
-        keys &= mask
+        keys &= _position_mask(n)
         return keys.view(np.int64)
+
+    def _keys(self, rows: int, n: int) -> NDArray[np.uint64]:
+        """Return ``rows`` times 0..n-1 in the low bits of random integers: in their order, random permutations."""
+        keys = self.raw(rows * n).reshape(rows, n)
+        keys &= ~_position_mask(n)
+        keys |= np.arange(n, dtype=np.uint64)
+        return keys
 
     def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
         """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
@@ -107,6 +110,11 @@ class Stream:
     def uniform(self, size: int) -> NDArray[np.float64]:
         """Return ``size`` numbers of [0, 1), multiples of 2**-53."""
         return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _position_mask(n: int) -> np.uint64:
+    """Return the low bits that the positions 0..n-1 take."""
+    return np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
 
 
 def take_evenly(n: int, count: int, stream: Stream) -> IntArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import PurePath
@@ -233,12 +232,12 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
         if name not in checks:
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."
             raise SplitError(f"there is no gate {name!r}; {hint}")
-        fits = limit == "off"
-        if not isinstance(limit, bool) and isinstance(limit, Real):
-            with suppress(OverflowError):  # no float is so large
-                fits = float(limit) >= 0
+        try:
+            fits = limit == "off" or (not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0)
+        except OverflowError:
+            raise SplitError(f"gate {name}: no float is so large; choose a limit of at least 0, or 'off'.") from None
         if not fits:
-            raise SplitError(f"gate {name}={limit!r:.100}; choose a limit of at least 0, or 'off'.")
+            raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
     changed = {
         name: None if limit == "off" else replace(of[name], limit=float(limit), fails=True)
         for name, limit in limits.items()

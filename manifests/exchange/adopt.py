@@ -110,7 +110,8 @@ def _is_table(folds: Any) -> bool:
     """Return whether ``folds`` is a table of groups and folds: a frame of them, or a file of another form than JSON."""
     if isinstance(folds, (str, Path)):
         return Path(folds).suffix != ".json" and ":" not in str(folds) and Path(folds).is_file()
-    return "group" in list(getattr(folds, "column_names" if isinstance(folds, pa.Table) else "columns", []))
+    names = getattr(folds, "column_names" if isinstance(folds, pa.Table) else "columns", None)
+    return names is not None and "group" in list(names)
 
 
 def _labels(folds: Any) -> NDArray[Any] | None:

@@ -241,7 +241,7 @@ def _column(
     else:
         name, note = FOLDS, TAKEN_BY[to]
         column = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
-    keys, source = kept_keys(manifest), None if data is None else source_of(data, manifest.plain_types)
+    keys, source = kept_keys(manifest), None if data is None else source_of(data, manifest.key_types)
     if name in (keys.column_names if source is None else source.schema.names):
         raise SplitError(f"the data have a column {name!r} already; rename it, or export without the data.")
     tables = iter([keys])

@@ -128,7 +128,7 @@ def partition(
     if Path(to).exists():
         raise SplitError(f"{to} exists already; name another folder.")
     whole = in_memory(manifest, memory)
-    source = source_of(data, whole.plain_types)
+    source = source_of(data, whole.key_types)
     taken = [name for name in source.schema.names if name.startswith("fold")]
     if taken:
         raise SplitError(f"the data have {listed(taken)}, and names that begin with 'fold' are ours; rename them.")
@@ -196,7 +196,7 @@ def write_join(
     """
     require_role(role)
     whole = in_memory(manifest, memory)
-    source = source_of(data, whole.plain_types)
+    source = source_of(data, whole.key_types)
     side = whole.in_use.pair(whole.split_number(fold, repeat))[role == "test"]
     rows = whole.positions(source)[side]
     rows = rows[rows >= 0]

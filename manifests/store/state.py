@@ -258,31 +258,48 @@ class GroupTable:
 
     ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has
     a code. ``levels`` are the classes of each column, ``tables`` the rows of each in each group (groups, classes); of
-    rows alone where there is no column. ``numeric``: whether one column is cut into bins, where ``table`` holds but
-    some of the rows that show it. O(n), with numbers O(n log n).
+    rows alone where there is no column.
     """
 
-    def __init__(self, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> None:
-        self.groups, self.values = numbered(table.column(str(columns.group)))
-        names, edges = columns.shared_out if needs.y != "ignored" else [], None
-        strata, levels = list[NDArray[Any]](), list[pa.Array]()
-        if len(names) == 1 and (is_numeric_target(table.column(names[0])) if numeric is None else numeric):
-            y = to_numpy(table.column(names[0])).astype(np.float64, copy=False)
-            edges = edges_of(np.sort(y), QUANTILE_BINS)
-            strata = [np.empty(y.size, dtype=np.int8)]
+    def __init__(
+        self, values: pa.Array, groups: NDArray[Any], classed: Sequence[tuple[NDArray[Any], pa.Array]] = (),
+        y: NDArray[np.float64] | None = None,
+    ) -> None:  # fmt: skip
+        self.values, self.groups = values, groups
+        self.edges = None if y is None else edges_of(np.sort(y), QUANTILE_BINS)
+        self.strata, self.levels = [codes for codes, _ in classed], [levels for _, levels in classed]
+        widths = [len(levels) for levels in self.levels]
+        if y is not None and self.edges is not None:
+            bins = np.empty(y.size, dtype=np.int8)
             for start in range(0, y.size, STRETCH):
                 here = slice(start, start + STRETCH)
-                strata[0][here] = np.searchsorted(edges, y[here], side="right")
-        else:
-            for codes, classes in (numbered(table.column(name)) for name in names):
-                strata.append(codes)
-                levels.append(classes)
-        widths = [len(classes) for classes in levels] if edges is None else [edges.size + 1]
+                bins[here] = np.searchsorted(self.edges, y[here], side="right")
+            self.strata, widths = [bins], [self.edges.size + 1]
         for width in widths:
-            require_table(len(self.values), width)
-        counted = list(zip(strata, widths, strict=True)) or [(np.zeros(self.groups.size, dtype=np.int8), 1)]
-        self.strata, self.levels, self.edges = strata, levels, edges
-        self.tables = [cell_counts(self.groups, codes, len(self.values), width) for codes, width in counted]
+            require_table(len(values), width)
+        counted = list(zip(self.strata, widths, strict=True)) or [(np.zeros(groups.size, dtype=np.int8), 1)]
+        self.tables = [cell_counts(groups, codes, len(values), width) for codes, width in counted]
+
+    @classmethod
+    def of(cls, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> GroupTable:
+        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n).
+
+        ``numeric``: whether the one column is cut into bins; by default as its values say.
+        """
+        groups, values = numbered(table.column(str(columns.group)))
+        names = columns.shared_out if needs.y != "ignored" else []
+        if len(names) == 1 and (is_numeric_target(table.column(names[0])) if numeric is None else numeric):
+            return cls(values, groups, y=to_numpy(table.column(names[0])).astype(np.float64, copy=False))
+        return cls(values, groups, [numbered(table.column(name)) for name in names])
+
+    def kept(self, mask: NDArray[np.bool_], y: NDArray[np.float64] | None) -> GroupTable:
+        """Return the groups that are kept, numbered anew, their classes and quantiles by their own rows alone."""
+        rows = mask[self.groups]
+        numbers = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
+        again = ((pd.factorize(codes[rows]), levels) for codes, levels in zip(self.strata, self.levels, strict=False))
+        classed = [(codes.astype(np.int32), levels.take(pa.array(first))) for (codes, first), levels in again]
+        values = self.values.filter(pa.array(mask))
+        return GroupTable(values, numbers[self.groups[rows]], classed, None if y is None else y[rows])
 
     def rows(self) -> GroupRows:
         """Return what a strategy looks at: the table of one column, those of several side by side, or sizes alone."""
@@ -315,3 +332,10 @@ class GroupTable:
         levels = to_numpy(self.levels[0]).tolist() if few else ()
         cells = self.tables[0] if few else None
         return group_table_of({"group": self.values}, of_groups, sizes, levels=levels, cells=cells)
+
+
+def first_group_table(table: pa.Table, columns: Columns, rows: Rows, membership: Membership) -> pa.Table:
+    """Return each group with its fold (of each repeat) and its rows, as ``group_table`` does, decided row by row."""
+    few = rows.y_holds == "classes" and len(rows.levels) <= MOST_COUNTED_CLASSES  # of more none is written
+    groups = GroupTable.of(table, columns, Needs(y="classes" if few else "ignored"), numeric=False)
+    return groups.group_table(membership.codes[np.unique(groups.groups, return_index=True)[1]])

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -93,7 +92,8 @@ def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = N
 
 
 def _short(error: Exception) -> str:
-    return shorten(str(error), 120, placeholder="...")
+    text = " ".join(str(error).split())
+    return text if len(text) <= 120 else text[:117] + "..."
 
 
 class Verification(Strict):

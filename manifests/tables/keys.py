@@ -230,7 +230,7 @@ class Lookup:
                 f"{wanted.num_rows:,}; pass the same rows in the same order, or split with a key."
             )
         same = keys is None or wanted.equals(keys)
-        self.rank = np.arange(n_known) if keys is None or same else positions_in(keys, wanted)
+        self.rank = np.arange(n_known) if same else positions_in(keys, wanted)
         self.waits = np.zeros(self.rank.size, dtype=np.bool_)
         if keys is not None and waiting is not None:
             self.waits = (positions_in(waiting, wanted) >= 0) & (self.rank < 0)

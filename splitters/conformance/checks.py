@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, LabelSplitter, Pair, Splitter, pairs_of_labels
@@ -147,9 +146,13 @@ check("yields as many splits as it says")(
 
 @check("repeats itself, whatever number of threads is set")
 def _repeats(splitter: Splitter, data: Data) -> bool:
-    again = copy.deepcopy(data.seen(splitter).splitter)
-    with patch.dict(os.environ, {THREADS: "3" if os.environ.get(THREADS) == "2" else "2"}):
+    again, before = copy.deepcopy(data.seen(splitter).splitter), os.environ.get(THREADS)
+    os.environ[THREADS] = "3" if before == "2" else "2"
+    try:
         return same(data.pairs(splitter), data.split(again))
+    finally:
+        os.environ.pop(THREADS)
+        os.environ.update({} if before is None else {THREADS: before})
 
 
 @check("obeys the seed")

@@ -50,7 +50,7 @@ class Predefined(LabelSplitter):
         """Return the given label of each row."""
         return self._given(rows.fixed)
 
-    def _count(self) -> int | None:
+    def _fixed_count(self) -> int | None:
         return None if self.folds is None else int(self._given(None).max()) + 1
 
     def _n_splits(self, rows: Rows) -> int:
@@ -129,7 +129,7 @@ class PredefinedPairs(PairSplitter):
         """Yield the given pairs as int64 positions."""
         return (valid_pair(*pair, rows.n, f"pair {i}") for i, pair in enumerate(self.given_pairs))
 
-    def _count(self) -> int:
+    def _fixed_count(self) -> int:
         return len(self.given_pairs)
 
     def _check(self, rows: Rows) -> None:

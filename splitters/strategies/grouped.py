@@ -101,8 +101,7 @@ class GroupPacker(LabelSplitter):
             )
         if self.optimiser not in ("evenfold", "published"):
             check_optimiser(self.optimiser)
-        if rows.entities is not None or n_bins > n_groups:
-            rows.require_two_groups("KFold")
+        rows.require_two_groups("KFold")
         if n_bins > n_groups:
             some = "2" if n_groups == 2 else f"2 or {n_groups}" if n_groups == 3 else f"2 to {n_groups}"
             raise SplitError(f"{name} with {n_groups} groups; choose {some}.")

@@ -131,7 +131,7 @@ class Holdout(Splitter):
         """Return the positions of the locked rows among checked rows, ascending."""
         return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
 
-    def _count(self) -> int | None:
+    def _fixed_count(self) -> int | None:
         with suppress(Exception):  # whatever the strategy raises without rows, it has to see them
             return self.inner().get_n_splits()
         return None

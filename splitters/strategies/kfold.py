@@ -258,9 +258,9 @@ class Repeated(LabelSplitter):
             f"{rows.n:,} rows allow {strategy!r} too few different partitions; choose n_repeats of 1 to {repeat}."
         )
 
-    def _count(self) -> int | None:
-        count = self.inner()._count()
-        return None if count is None else self.n_repeats * count
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of folds of all repeats."""
+        return self.n_repeats * self.inner().get_n_splits(X, y, groups, **roles)
 
     def _n_pairs(self, rows: Rows) -> int:
         return self.n_repeats * self.inner()._n_pairs(rows)
