@@ -208,7 +208,8 @@ def _with_intervals(
         return [estimate.bounded(Declined(why)) for estimate in estimates]
     rows = predictions["row"].to_numpy()
     lost = draws.totals[metric.name].means[rows]
-    per_row, mass = np.nan_to_num(lost), np.where(np.isnan(lost), 0.0, problem.mass(rows))
+    never = np.isnan(lost)
+    per_row, mass = np.where(never, 0.0, lost), np.where(never, 0.0, problem.mass(rows))
     scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
     err1, grouped = float(np.average(per_row, weights=mass)), problem.groups is not None
     spread = spread_of_draws(per_row, mass, problem.units(rows), drawn, metric.loss.best - scores)
@@ -230,7 +231,7 @@ def _ingredients(
         note = "The metric is not a mean over rows: the out-of-bag mean over resamples stands for err1."
         return bootstrap_estimate(best - on_all, error, error, best - gamma).scores(best), [note]
     lost, weights = draws.totals[metric].means[rows], answered.weights
-    seen = np.isfinite(lost)
+    seen = ~np.isnan(lost)
     err, oob = answered.mean(loss.of(answered)), float(np.mean(loss.best - out))
     err1 = float(np.average(lost[seen], weights=None if weights is None else weights[seen]))
     estimate = bootstrap_estimate(err, err1, oob, loss.score(gamma))

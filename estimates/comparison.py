@@ -80,7 +80,7 @@ def compare(
     level: float = 0.95, margin: float = 0.0, stratified: bool = False, ordered: bool = False,
     n_train: float | None = None, apparent: tuple[float, float] | None = None, names: tuple[str, str] = ("A", "B"),
 ) -> Comparison:  # fmt: skip
-    """Return the comparison of two frames of predictions, row by row.
+    """Return the comparison of two frames of predictions, row by row; ``Comparison`` says how the test works.
 
     ``on``: the columns that name a row (the key); rows of one frame only are left out and counted in a note. Both are
     scored with A's weights, or none; a note says where B's differ. ``groups``: a column of both frames whose rows err

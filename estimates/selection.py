@@ -294,7 +294,7 @@ def _of_rows(
     if loss is None or any(name not in draw.totals for draw in draws):
         return None
     losses, table = np.column_stack([draw.totals[name].means for draw in draws]), draws[0].table
-    seen = np.isfinite(losses).all(axis=1)
+    seen = ~np.isnan(losses).any(axis=1)
     groups, weights = (None if of is None else of[seen] for of in (problem.groups, problem.weights))
     inflation = 1.0 + float(np.mean(table["n_test"] / table["n_train"]))
     try:

@@ -112,6 +112,11 @@ def quick_r2(rows: Answered) -> float:
     return 1.0 - residual / total
 
 
+def quick_rmse(rows: Answered) -> float:
+    """Return minus the root of the mean squared error."""
+    return -float(np.sqrt(squared(rows).mean()))
+
+
 def influence_on_mean(loss: RowLoss, rows: Answered) -> Influence:
     """Return the influence of rows on a mean of losses: how far each is from the mean."""
     losses = loss.of(rows)
@@ -226,6 +231,11 @@ def rate_of_squares(rows: Answered) -> float:
     """Return the rate of the mean squared error, over all n x n pairs."""
     (mean_y, var_y), (mean_said, var_said) = _moments(rows, rows.y), _moments(rows, rows.predicted)
     return -(var_y + var_said + (mean_y - mean_said) ** 2)
+
+
+def rate_of_ranking(rows: Answered) -> float:
+    """Return .5: what any ranking scores without information."""
+    return 0.5
 
 
 def rate_of_r2(rows: Answered) -> float:

@@ -42,7 +42,7 @@ def _chances(name: str, title: str, of: Any, *aliases: str) -> Metric:
 
 
 _of_classes = partial(Metric, task="classification", unit="share", high=1.0, needs="every class")
-_areas = partial(_of_classes, low=0.0, ranks=True, no_information=lambda rows: 0.5)  # whatever the ranking
+_areas = partial(_of_classes, low=0.0, ranks=True, no_information=formulas.rate_of_ranking)
 _variances = partial(Metric, task="regression", high=1.0, needs="spread")
 _errors = partial(Metric, task="regression", lower_is_better=True, unit="target", high=0.0)
 
@@ -84,7 +84,7 @@ METRICS: dict[str, Metric] = {
         _variances("explained_variance", "explained variance"),
         _variances("d2_absolute_error_score", "D2 of absolute errors"),
         _errors("neg_root_mean_squared_error", "RMSE", ("rmse",), influence=formulas.influence_on_rmse,
-                quick=lambda rows: formulas.influence_on_rmse(rows)[0]),
+                quick=formulas.quick_rmse),
         _numbers("neg_mean_squared_error", "MSE", formulas.squared, ("mse",), unit="target squared",
                  no_information=formulas.rate_of_squares),
         _numbers("neg_mean_absolute_error", "MAE", formulas.absolute, ("mae",), unit="target",

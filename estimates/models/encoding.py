@@ -167,11 +167,12 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
         return {}
     estimator, own, reasons = _made(model), read_by_itself(model, table, kinds), {}
     others = bool(own) or (estimator is not None and _selects(estimator))
-    for name in (name for name in names if name not in own):
+    unread = [name for name in names if name not in own]
+    if others:
+        reasons |= dict.fromkeys(unread, "text that the model, which chooses its columns itself, does not name")
+    for name in [] if others else unread:
         present, values = int(table[name].notna().sum()), int(table[name].nunique())
-        if others:
-            reasons[name] = "text that the model, which chooses its columns itself, does not name"
-        elif values == 1:
+        if values == 1:
             reasons[name] = "text with one value"
         elif values * ROWS_A_VALUE > present:
             what = f"text of {values:,} values in {present:,} rows, fewer than {ROWS_A_VALUE} rows a value"
@@ -202,8 +203,8 @@ def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Ki
     chosen = [columns(seen) if callable(columns) else columns for columns in selections]
     chosen += [value for key, value in estimator.get_params(deep=True).items() if key.rpartition("__")[2] in NAMING]
     # One column, several, or none; some are named by their number.
-    columns = [column for names in chosen for column in np.asarray(names, dtype=object).ravel()]
-    return frozenset({column for column in columns if isinstance(column, str)} & set(names))
+    selected = [column for columns in chosen for column in np.asarray(columns, dtype=object).ravel()]
+    return frozenset({column for column in selected if isinstance(column, str)} & set(names))
 
 
 def _made(model: ModelSpec) -> Any:

@@ -338,6 +338,8 @@ def score_parts(
     return {
         **more,
         "model": model.canonical() | {"metrics": list(model.metrics)},
-        "seed": int(seed), "scikit-learn": sklearn.__version__, "fit": FIT_VERSION,
+        "seed": int(seed),
+        "scikit-learn": sklearn.__version__,
+        "fit": FIT_VERSION,
         "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, FUNCTION)) for path in paths)),
-    }  # fmt: skip
+    }

@@ -83,7 +83,7 @@ class Transform(BaseModel):
         return {"transformer": value} if isinstance(value, str) else value
 
 
-def _or_a_name(schema: Params) -> None:
+def _or_a_name(schema: dict[str, Any]) -> None:
     schema["anyOf"].append({"type": "string"})
 
 

@@ -151,7 +151,8 @@ def retraining_page(
 
     ``checked``: the audit of the new model. ``version``: a promoted champion's. ``growth``: what joined the split, and
     ``newer``: what the champion scores on it. ``titles``: of the recipe that serves, which ``estimates`` are of, and of
-    the other. ``months``: figures of the new rows by generation; ``unclear``: why they might not be sound.
+    the other. ``split``: its name and version. ``months``: figures of the new rows, by name and generation;
+    ``unclear``: why nobody could tell whether these are sound.
     """
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     scores = Section("estimates", f"The scores of {titles[0] or 'the winner'}", [estimates_table(estimates)])
@@ -255,7 +256,10 @@ def audit_page(audit: Audit) -> Page:
         verdict=verdict_of(None, audit),
         lead=f"{amount(len(audit.findings), 'finding') if audit.findings else 'Nothing was found'} in "
         f"{amount(audit.n_rows, 'row')} and {amount(len(audit.features), 'feature')}.",
-        tiles=[Tile(f"{len(n):,}", f"{'check' if len(n) == 1 else 'checks'} {words}") for words, n in kinds.items()],
+        tiles=[
+            Tile(f"{len(checks):,}", f"{'check' if len(checks) == 1 else 'checks'} {words}")
+            for words, checks in kinds.items()
+        ],
         findings=remarks_of(audit),
         details=[
             Section("checks", "Every check", [checks_table(audit)]),

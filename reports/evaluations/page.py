@@ -92,8 +92,8 @@ def evaluation_page(
 
     ``predictions``: the rows of predictions.parquet, for confusion matrix and calibration; bootstraps have none, and
     the ``confusion`` of their apparent score. ``audit``: of the split, decides the verdict. ``n_missing``: the splits
-    without a score. ``states``: where each split's fit came from, by its name. Every figure stands in a ``<data
-    value>`` at full precision, equal to estimates.json.
+    without a score. ``origin``: data, run and day for the footer. ``states``: where each split's fit came from, by its
+    name. Every figure stands in a ``<data value>`` at full precision, equal to estimates.json.
     """
     used, partial = importance_table(scores), partial_words(scores, n_missing)
     of = (problem.n, "row"), (len(scores), unit_of(scores)), (len(problem.features), "feature")
@@ -168,7 +168,8 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     """Return the last estimate of each metric, the one that is meant to be read: value, interval, score in training."""
     tiles = []
     for estimate in last_of(estimates):
-        reading, half = metric_of(estimate.metric), estimate.resolution  # all figures of a tile have the digits of both
+        reading = metric_of(estimate.metric)
+        half = estimate.resolution  # half of the interval's width: all figures of a tile have its digits
         training = "" if estimate.apparent is None else written(reading.shown(estimate.apparent), half)
         seen = f"{training} on training rows" if training else ""
         if estimate.baseline is not None:

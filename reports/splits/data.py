@@ -186,9 +186,9 @@ def _add_split(seen: SplitData, i: int) -> None:
 
 
 def cumulative(seen: SplitData) -> tuple[Floats, Floats, dict[str, Floats]]:
-    """Return numbers from the target's 0.5 to its 99.5 % quantile, and the shares of rows up to each, none of classes.
+    """Return numbers from the target's 0.5 to its 99.5 % quantile, and the shares of rows up to each.
 
-    Of all rows, and of the rows of each named fold or part.
+    Of all rows, and of the rows of each named fold or part; empty where the target is of classes.
     """
     if seen.target is None or not seen.target.numeric:
         return np.empty(0), np.empty(0), {}

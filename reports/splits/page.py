@@ -313,13 +313,13 @@ def _asked_of(manifest: Manifest) -> Table:
 
 
 def _identity_of(manifest: Manifest) -> Table:
-    stored = "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
+    where = "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
     parent = [("grown from split_id", manifest.parent_split_id)] if manifest.parent_split_id else []
     rows = [
         ("split_id (who is where)", manifest.split_id),
         ("plan_id (what was asked of which data)", manifest.plan_id),
         ("fingerprint of the columns read", manifest.fingerprint),
-        ("algorithm", f"{manifest.algorithm['name']} version {manifest.algorithm['version']}, {stored}"),
+        ("algorithm", f"{manifest.algorithm['name']} version {manifest.algorithm['version']}, {where}"),
         ("key", ", ".join(manifest.spec.key_names) or "none: the position is the key"),
         ("generation", manifest.generation),
     ]

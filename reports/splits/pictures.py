@@ -205,8 +205,11 @@ def _dates(seen: SplitData) -> list[tuple[float, str]] | None:
         return None if seen.group is None and whole else []
     places = np.linspace(0, seen.order.size - 1, 6).astype(np.int64)
     moments = zip(places.tolist(), seen.time.values[seen.order[places]], strict=True)
-    dated = seen.time.values.dtype.kind in "MO"  # days may come as Python's own
-    return [(float(at), str(moment)[:10] if dated else short(float(moment))) for at, moment in moments]
+    kind = seen.time.values.dtype.kind
+    ticks = []
+    for at, moment in moments:
+        ticks.append((float(at), short(float(moment)) if kind in "iuf" else str(moment)[: 10 if kind == "M" else None]))
+    return ticks
 
 
 def _runs(into: Cells, kinds: list[str], edges: NDArray[np.int64], low: float, high: float) -> None:
