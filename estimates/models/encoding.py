@@ -165,11 +165,11 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
     names = [name for name, kind in kinds.items() if kind == "text"]
     if not names:
         return {}
-    estimator, own, reasons = _made(model), read_by_itself(model, table, kinds), {}
+    estimator, own = _made(model), read_by_itself(model, table, kinds)
     others = bool(own) or (estimator is not None and _selects(estimator))
     unread = [name for name in names if name not in own]
-    if others:
-        reasons |= dict.fromkeys(unread, "text that the model, which chooses its columns itself, does not name")
+    why = "text that the model, which chooses its columns itself, does not name"
+    reasons = dict.fromkeys(unread, why) if others else {}
     for name in [] if others else unread:
         present, values = int(table[name].notna().sum()), int(table[name].nunique())
         if values == 1:
