@@ -72,9 +72,9 @@ class Fits:
             )  # fmt: skip
         return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
 
-    def collect(self, outcomes: Outcomes, sizes: Sequence[int]) -> list[FitResult]:
+    def collect(self, outcomes: Outcomes, sizes: Sequence[int], to_come: int = 0) -> list[FitResult]:
         """Return the results of outcomes, each of ``sizes`` fits, in the splits' order; count and note them all."""
-        total = self.n_fits + sum(sizes)
+        total = self.n_fits + sum(sizes) + to_come
         came: dict[int, steps.Finished[FitResult]] = {}
         self._say(total)
         for number, done in outcomes:
@@ -104,11 +104,12 @@ def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = 
     if not split.in_blocks:
         fits.results = fits.collect(_each(fits, split.n_splits, "folds"), [1] * split.n_splits)
         return fits
-    blocks, whole = split.blocks(), ["all rows"] if split.kind == "draws" else []
-    outcomes = finished_each(fit_fold, [(split, i, model) for i in [*blocks, *whole]], time_limit=time_limit)
-    results = fits.collect(outcomes, [*(last - first for first, last in blocks), *[1] * len(whole)])
-    fits.results = [fit for fit in results if fit.i != "all rows"]
-    fits.apparent = next((fit for fit in results if fit.i == "all rows"), None)
+    blocks, n_whole = split.blocks(), int(split.kind == "draws")
+    outcomes = finished_each(fit_fold, [(split, block, model) for block in blocks], time_limit=time_limit)
+    fits.results = fits.collect(outcomes, [last - first for first, last in blocks], to_come=n_whole)
+    # Alone: beside it a single block, as a bootstrap of 200 draws is, would be fitted with some of the threads.
+    whole = finished_each(fit_fold, [(split, "all rows", model)] * n_whole, time_limit=time_limit)
+    fits.apparent = next(iter(fits.collect(whole, [1] * n_whole)), None)
     return fits
 
 

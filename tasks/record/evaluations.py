@@ -24,10 +24,9 @@ from evenfold.tasks.plans import parts_of_build, stamp, table_of
 from evenfold.tasks.record.runs import Held, complete_records, preimage_of_record, record_parts, see_complete
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.progress import setting
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import audit_split
-from evenfold.tasks.steps import REFRESHING, finished_here, is_refreshing, publish, step
+from evenfold.tasks.steps import finished_here, is_refreshing, publish, step
 from evenfold.tasks.work import Work, work_of
 
 from . import entries
@@ -72,7 +71,7 @@ def record_evaluation(
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
     seen = complete_records(Home.here())
-    run_id, since = "" if is_refreshing() else seen.get(record.content, [""])[0], None
+    run_id, since = "" if is_refreshing() else seen.get(record.labelled, [""])[0], None
     if not run_id:
         run_id, since = record.found_or_written(seen)
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since or "")
@@ -123,12 +122,16 @@ class _Record:
 
     @cached_property
     def content(self) -> str:
-        """The digest of all that it is made of, but for what differs from time to time: a record is known by it."""
+        """The digest of all that it is made of, but for its label and what differs from time to time."""
         split = self.evaluation.split
         build = parts_of_build(self.build).values()
         place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models), *build]
-        of = self.evaluation.model_dump_json(exclude={"split"})
-        return digest_json([of, place, self.label, installed("evenfold")])
+        return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold")])
+
+    @property
+    def labelled(self) -> str:
+        """The digest of that and of its label, by which a complete record is known again."""
+        return digest_json([self.content, self.label])
 
     @cached_property
     def same(self) -> str:
@@ -186,7 +189,7 @@ class _Record:
         if of.estimates:
             # While the models were fitted, somebody may have deleted the split's run: then the store has changed.
             earlier = {key: held for key, held in seen.items() if held[0] == self.split_run}
-            see_complete(split, (self.content, self.key), run_id, EVALUATION_FILES, earlier)
+            see_complete(split, (self.labelled, self.key), run_id, EVALUATION_FILES, earlier)
             remember(preimage_of_record(self.work, self.label, of.interval, of.level))
         return run_id, since
 
@@ -254,8 +257,7 @@ class _Record:
         page = "artifacts/split/report.html"
         # On disk the pages lie beside one another, and are opened from there.
         on_disk = f"../../{self.split_run}/{page}" if Home.here().tracks_here else ""
-        with setting(REFRESHING, False):  # what is asked for again the audit's own step does
-            audit = finished_here(audit_split, split, features=of.features, build=self.build).value
+        audit = finished_here(audit_split, split, features=of.features, build=self.build).value
         return evaluation_page(
             problem,
             self.scores,

@@ -32,9 +32,9 @@ from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_
 from evenfold.tasks.record.runs import complete_records, see_complete
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings, redacted
-from evenfold.tasks.runtime.progress import CALLED_WITH, setting
+from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
-from evenfold.tasks.steps import REFRESHING, finished_here, flow_run_tags, is_refreshing, publish, step
+from evenfold.tasks.steps import finished_here, flow_run_tags, is_refreshing, publish, step
 from prefect.context import FlowRunContext
 
 if TYPE_CHECKING:
@@ -217,8 +217,7 @@ def _page_of(
     """
     manifest = in_memory(split.stored(), memory)
     is_complete = report.target is not None or (manifest.spec.columns.target is None and manifest.generation == 0)
-    with setting(REFRESHING, False):  # what is asked for again the audit's own step does
-        audit = finished_here(audit_split, split, memory=memory).value if is_complete else None
+    audit = finished_here(audit_split, split, memory=memory).value if is_complete else None
     seen = see(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
     page = split_page(seen, audit, Origin(Path(split.data).name, run_id))
     files: dict[str, object] = {"balance.json": report.model_dump(mode="json"), "report.html": page.html()}

@@ -215,10 +215,14 @@ class Bucket:
 
     def _put(self, name: str, content: bytes, mode: Literal["overwrite", "create"] = "overwrite") -> bool:
         """Put an object; return whether it was put: where ``mode`` is "create" not in the place of another."""
-        with self._reached(), suppress(FileExistsError):
-            self.store.pipe_file(f"{self.place}/{name}", content, mode=mode)
-            return True
-        return False
+        with self._reached():
+            try:
+                self.store.pipe_file(f"{self.place}/{name}", content, mode=mode)
+            except FileExistsError:
+                if mode == "overwrite":
+                    raise
+                return False
+        return True
 
     @contextmanager
     def _reached(self) -> Iterator[None]:

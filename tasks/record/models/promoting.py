@@ -253,20 +253,20 @@ def _units(work: Work, rows: Rows) -> Rows:
 
 def _month(work: Work, y: Any, answers: Any, units: Rows) -> Month:
     classes = work.problem.classes
-    came = pd.Index(classes).get_indexer(y) if classes else y
-    return month_of(came, _answers(work, answers), units, len(classes))
+    came, figures = pd.Index(classes).get_indexer(y) if classes else y, _answers(work, answers)
+    if classes and figures.shape[1] == 1:
+        figures = np.eye(len(classes) + 1)[figures[:, 0].astype(np.int64)][:, :-1]
+    return month_of(came, figures, units, len(classes))
 
 
 def _answers(work: Work, answers: Any) -> NDArray[np.float64]:
-    """Return what a model says of rows, a line each: numbers, or a probability per class, 1 for the one it names."""
+    """Return what a model says of rows, a line each: a number, a probability per class, or the code of a class."""
     classes, probabilities = work.problem.classes, answers.say("predict_proba") if work.problem.classes else None
     if probabilities is not None:
         return all_classes(np.asarray(probabilities, np.float64), np.asarray(answers.classes_), classes)
     labels = answers.say("predict")
-    if classes:
-        ones: NDArray[np.float64] = np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(labels)][:, :-1]
-        return ones
-    return np.asarray(labels, dtype=np.float64).reshape(len(labels), -1)
+    figures = pd.Index(classes).get_indexer(labels) if classes else labels
+    return np.asarray(figures, dtype=np.float64).reshape(len(labels), -1)
 
 
 def _recorded(champion: Champion | None) -> Recorded | None:
