@@ -34,7 +34,7 @@ TODAY = date(2026, 11, 21)
 def test_a_lower_end_of_exactly_nothing_promotes_nobody() -> None:
     """Better means above; a difference of 0 that is quite sure is none."""
     assert decide("r2", Difference(0.0, 0.0, 10), newer=True).winner == "champion"
-    assert decide("r2", Difference(1e-9, 0.0, 10), newer=True).winner == "candidate"
+    assert decide("r2", Difference(1e-9, 0.0, 10), newer=True).why == "the candidate is better"
 
 
 def test_a_margin_lets_in_what_is_not_worse_by_more() -> None:
@@ -225,7 +225,7 @@ def test_draws_that_both_have_scores_of_are_compared() -> None:
     two = compare_draws(champion, candidate[1:3], "r2")
     assert two.se is not None
     alone = compare_draws(champion, candidate[:1], "r2")
-    assert (alone.difference, alone.se) == (pytest.approx(0.2), None)
+    assert (alone.difference, alone.se, alone.words) == (pytest.approx(0.2), None, "")
 
 
 def test_draws_that_all_show_the_same_difference_promote_nobody() -> None:
