@@ -208,7 +208,7 @@ class Plan:
         membership = self._membership(rows, keys)
         if isinstance(membership, Labels) and rows.groups is not None:
             if columns.group:
-                groups = first_group_table(self.table, columns, rows, membership)
+                groups = first_group_table(rows, self.table.column(columns.group), membership)
             else:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
         pairs = isinstance(membership, Pairs)

@@ -281,14 +281,11 @@ class GroupTable:
         self.tables = [cell_counts(groups, codes, len(values), width) for codes, width in counted]
 
     @classmethod
-    def of(cls, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> GroupTable:
-        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n).
-
-        ``numeric``: whether the one column is cut into bins; by default as its values say.
-        """
+    def of(cls, table: pa.Table, columns: Columns, needs: Needs) -> GroupTable:
+        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n)."""
         groups, values = numbered(table.column(str(columns.group)))
         names = columns.shared_out if needs.y != "ignored" else []
-        if len(names) == 1 and (is_numeric_target(table.column(names[0])) if numeric is None else numeric):
+        if len(names) == 1 and is_numeric_target(table.column(names[0])):
             return cls(values, groups, y=to_numpy(table.column(names[0])).astype(np.float64, copy=False))
         return cls(values, groups, [numbered(table.column(name)) for name in names])
 
@@ -334,8 +331,10 @@ class GroupTable:
         return group_table_of({"group": self.values}, of_groups, sizes, levels=levels, cells=cells)
 
 
-def first_group_table(table: pa.Table, columns: Columns, rows: Rows, membership: Membership) -> pa.Table:
+def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membership) -> pa.Table:
     """Return each group with its fold (of each repeat) and its rows, as ``group_table`` does, decided row by row."""
-    few = rows.y_holds == "classes" and len(rows.levels) <= MOST_COUNTED_CLASSES  # of more none is written
-    groups = GroupTable.of(table, columns, Needs(y="classes" if few else "ignored"), numeric=False)
-    return groups.group_table(membership.codes[np.unique(groups.groups, return_index=True)[1]])
+    first, cells = np.unique(rows.groups, return_index=True)[1], None
+    if rows.y_holds == "classes" and len(rows.levels) <= MOST_COUNTED_CLASSES:  # of more none is written
+        cells = cell_counts(np.asarray(rows.groups), np.asarray(rows.y), rows.n_groups, len(rows.levels))
+    names, sizes = {"group": column.take(first)}, np.bincount(np.asarray(rows.groups), minlength=rows.n_groups)
+    return group_table_of(names, membership.codes[first], sizes, levels=rows.levels, cells=cells)
