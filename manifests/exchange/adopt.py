@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.balance import PART_OF, PARTS
+from evenfold.manifests.balance import PART_OF
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, fold_columns
 from evenfold.manifests.plan import Plan
-from evenfold.manifests.spec import Columns, SplitSpec, read_spec
+from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import column_names, read_table
@@ -79,20 +76,32 @@ def given_folds(
     spec = read_spec({**fields, "columns": {role: name for role, name in roles.items() if name}})
     columns, names = spec.columns, column_names(data)
     if isinstance(folds, str) and folds in names:
-        codes = codes_of_words(read_table(data, list(dict.fromkeys([*columns.key, folds]))), columns.key, folds)
-        if codes is None:
+        said = read_table(data, [folds]).column(folds)
+        if infer_type(said.type, folds) != "text":
             return data, _with_folds(spec, folds)
-        return _labelled(read_table(data), codes, spec)
-    if _is_table(folds):
-        return _of_groups(folds, read_table(data), spec)
-    if isinstance(folds, str) and ":" not in folds and not folds.endswith(".json"):
-        raise SplitError(f"the data have no column {folds!r}; they have {listed(names)}.")
+        return _labelled(read_table(data), codes_of_words(said.to_pylist(), folds), spec)
     table = read_table(data)
-    if (labels := _labels(folds)) is not None:
-        if labels.size != table.num_rows:
-            raise SplitError(f"there are {labels.size:,} folds for {table.num_rows:,} rows; give one for each row.")
-        return _labelled(table, pa.array(labels), spec)
-    return _of_pairs(_pairs(folds, table, columns, params, seed), table, spec)
+    if ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None)):
+        frame = table.to_pandas()
+        y, groups = (frame[role] if role else None for role in (columns.target, columns.group))
+        splits = FromSklearn(folds, params, random_state=seed).theirs(len(frame), frame, y, groups)
+        return _of_pairs(list(splits), table, spec)
+    if isinstance(folds, (str, Path)) and Path(folds).suffix == ".json":
+        return _of_pairs(_read(Path(folds), table, columns.key), table, spec)
+    if isinstance(folds, (str, Path)) and not Path(folds).is_file():
+        raise SplitError(f"the data have no column {str(folds)!r}; they have {listed(names)}.")
+    held = getattr(folds, "column_names" if isinstance(folds, pa.Table) else "columns", ())
+    if isinstance(folds, (str, Path)) or "group" in list(held):
+        return _labelled(table, _of_groups(folds, table, spec), spec)
+    try:
+        labels = np.asarray(folds)
+    except ValueError:  # pairs of unequal sides
+        labels = np.empty(0)
+    if labels.ndim != 1 or not labels.size or labels.dtype.kind not in "iuf":
+        return _of_pairs(pairs_in(folds, table.num_rows), table, spec)
+    if labels.size != table.num_rows:
+        raise SplitError(f"there are {labels.size:,} folds for {table.num_rows:,} rows; give one for each row.")
+    return _labelled(table, pa.array(labels), spec)
 
 
 def _with_folds(spec: SplitSpec, fold: str) -> SplitSpec:
@@ -106,59 +115,35 @@ def _labelled(table: pa.Table, folds: pa.Array, spec: SplitSpec) -> tuple[pa.Tab
     return table.append_column(free, folds), _with_folds(spec, free)
 
 
-def _is_table(folds: Any) -> bool:
-    """Return whether ``folds`` is a table of groups and folds: a frame of them, or a file of another form than JSON."""
-    if isinstance(folds, (str, Path)):
-        return Path(folds).suffix != ".json" and ":" not in str(folds) and Path(folds).is_file()
-    names = getattr(folds, "column_names" if isinstance(folds, pa.Table) else "columns", None)
-    return names is not None and "group" in list(names)
-
-
-def _labels(folds: Any) -> NDArray[Any] | None:
-    """Return a fold for each row, where ``folds`` are that."""
-    if not isinstance(folds, (str, Path, Mapping)) and not _is_splitter(folds):
-        with suppress(ValueError):  # pairs of unequal sides
-            labels = np.asarray(folds)
-            return labels if labels.ndim == 1 and labels.size and labels.dtype.kind in "iuf" else None
-    return None
-
-
-def _is_splitter(folds: Any) -> bool:
-    return ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None))
-
-
-def _pairs(
-    folds: Any, table: pa.Table, columns: Columns, params: Mapping[str, Any] | None, seed: int
-) -> Sequence[Pair]:
-    """Return the (train, test) pairs as positions in the table."""
-    if _is_splitter(folds):
-        frame = table.to_pandas()
-        y, groups = (frame[role] if role else None for role in (columns.target, columns.group))
-        return list(FromSklearn(folds, params, random_state=seed).theirs(len(frame), frame, y, groups))
-    if not isinstance(folds, (str, Path)):
-        return pairs_in(folds, table.num_rows)
-    splits = _read(Path(folds))
-    sides = [side for split in splits if isinstance(split, dict) for side in split.values() if isinstance(side, list)]
-    if not any(isinstance(name, str) for side in sides for name in side):
-        return pairs_in(splits, table.num_rows)
-    if len(columns.key) != 1:
-        raise SplitError(f"{folds} names rows by one key, and {len(columns.key)} columns are given; give one as key.")
-    keys = canonical_table(table, columns.key, {}).column(0)
-    place = {str(value): row for row, value in enumerate(keys.to_pylist())}
-    pairs = [{name: _rows(side, place, folds) for name, side in split.items()} for split in splits]
-    return pairs_in(pairs, table.num_rows)
-
-
-def _read(path: Path) -> list[Any]:
+def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
+    """Return the pairs in a JSON file as positions in the table; it may name rows by their key as text."""
     try:
         splits = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError as error:
         raise SplitError(f"{path} holds no splits ({type(error).__name__}: {error}); correct it.") from None
-    if not isinstance(splits, list) or not splits:
-        raise SplitError(f"{path} holds 0 splits; a list of at least 1 is needed.")
-    return splits
+    if not isinstance(splits, list):
+        raise SplitError(f"{path} holds no list of splits; correct it.")
+    sides = [side for split in splits if isinstance(split, dict) for side in split.values() if isinstance(side, list)]
+    if not any(isinstance(name, str) for side in sides for name in side):
+        return pairs_in(splits, table.num_rows)
+    if len(key) != 1:
+        raise SplitError(f"{path} names rows by one key, and {len(key)} columns are given; give one as key.")
+    keys = canonical_table(table, key, {}).column(0)
+    place = {str(value): row for row, value in enumerate(keys.to_pylist())}
+
+    def positions(names: Any) -> NDArray[np.int64]:
+        texts = [str(name) for name in names] if isinstance(names, list) else [f"{names!r}, no list"]
+        lacking = [text for text in texts if text not in place]
+        if lacking:
+            raise SplitError(
+                f"{amount(len(lacking), 'key')} of {path} ({listed(lacking, most=3)}) {verb(len(lacking), 'is', 'are')}"
+                " not in the data; pass the data that they name, and the column that holds them."
+            )
+        return np.array(sorted(place[text] for text in texts), dtype=np.int64)
+
+    return pairs_in([{name: positions(side) for name, side in split.items()} for split in splits], table.num_rows)
 
 
 def _of_pairs(pairs: Sequence[Pair], table: pa.Table, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:
@@ -176,48 +161,34 @@ def _of_pairs(pairs: Sequence[Pair], table: pa.Table, spec: SplitSpec) -> tuple[
     return table, read_spec(spec.model_dump(exclude_unset=True) | recipe)
 
 
-def _of_groups(groups: Any, table: pa.Table, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:
-    """Return what ``given_folds`` does of a table of groups and folds; what is text in the data is text in a CSV."""
+def _of_groups(groups: Any, table: pa.Table, spec: SplitSpec) -> pa.Array:
+    """Return the fold of each row from a table of groups and folds; what is text in the data is text in a CSV."""
     if spec.columns.group is None:
         raise SplitError("a table of groups and their folds is given; name the column of the groups: group.")
     ours = canonical_table(table, [spec.columns.group], {}).rename_columns(["group"])
-    texts = infer_type(ours.schema.field("group").type, "group") == "text"
-    theirs = read_table(groups, types={"group": "text"} if texts and isinstance(groups, (str, Path)) else {})
+    types = {"group": infer_type(ours.schema.field("group").type, "group"), "fold": "int"}
+    theirs = read_table(groups, types=types if isinstance(groups, (str, Path)) else {})
     repeats = fold_columns(theirs.column_names)
     if len(repeats) > 1:
         raise SplitError(
             f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one of them, and call it fold."
         )
-    held = canonical_table(theirs, ["group", "fold"], {"fold": "int"})
-    if texts and infer_type(held.schema.field("group").type, "group") == "int":
-        held = canonical_table(theirs, ["group", "fold"], {"fold": "int", "group": "text"})
-    folds_of = held.group_by("group").aggregate([("fold", "count_distinct")])
-    torn = folds_of.filter(pc.greater(folds_of.column("fold_count_distinct"), 1))
-    if torn.num_rows:
+    held = canonical_table(theirs, ["group", "fold"], types).group_by("group", use_threads=False)
+    folds = held.aggregate([("fold", "count_distinct"), ("fold", "min")])
+    torn = folds.filter(pc.greater(folds.column("fold_count_distinct"), 1)).column("group")
+    if len(torn):
         raise SplitError(
-            f"{amount(torn.num_rows, 'group')} of the table {verb(torn.num_rows, 'has', 'have')} several folds (first "
-            f"group {torn.column('group')[0].as_py()!r}); give each one fold."
+            f"{amount(len(torn), 'group')} of the table {verb(len(torn), 'has', 'have')} several folds (first group "
+            f"{torn[0].as_py()!r}); give each one fold."
         )
-    ours = canonical_table(ours, ["group"], {"group": infer_type(held.schema.field("group").type, "group")})
-    place = positions_in(held.select(["group"]), ours)
+    place = positions_in(folds.select(["group"]), ours)
     unknown = np.flatnonzero(place < 0)
     if unknown.size:
         first = ours.column("group")[int(unknown[0])].as_py()
         raise SplitError(
             f"{amount(unknown.size, 'row')} of the data are of groups without a fold (first group {first!r})."
         )
-    return _labelled(table, held.column("fold").combine_chunks().take(pa.array(place)), spec)
-
-
-def _rows(names: Any, place: Mapping[str, int], path: Any) -> NDArray[np.int64]:
-    texts = [str(name) for name in names] if isinstance(names, list) else [f"{names!r}, no list"]
-    lacking = [text for text in texts if text not in place]
-    if lacking:
-        raise SplitError(
-            f"{amount(len(lacking), 'key')} of {path} ({listed(lacking, most=3)}) {verb(len(lacking), 'is', 'are')} "
-            "not in the data; pass the data that they name, and the column that holds them."
-        )
-    return np.array(sorted(place[text] for text in texts), dtype=np.int64)
+    return folds.column("fold_min").combine_chunks().take(pa.array(place))
 
 
 def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
@@ -235,39 +206,18 @@ def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
     return folds.astype(np.int64)
 
 
-def codes_of_words(table: pa.Table, key: list[str], column: str) -> pa.Array | None:
-    """Return the codes of a column that says training, validation or test in known words; None where it is no text.
+def codes_of_words(words: Sequence[str | None], column: str) -> pa.Array:
+    """Return the codes of a column that says training, validation or test in known words, or nothing.
 
     Known are Vertex AI's, Databricks' and BigQuery's words, ``valid``, ``val`` and ``dev``, in any case. Raises
     SplitError for any other word.
     """
-    if infer_type(table.column(column).type, column) != "text":
-        return None
-    words = table.column(column).to_pylist()
     unknown = sorted({word for word in words if word is not None and word.lower() not in PART_OF})
     if unknown:
         raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(PART_OF, most=len(PART_OF))}.")
     parts = [None if word is None else PART_OF[word.lower()] for word in words]
-    _tell_shared(table, key, column, parts)
     codes = {"train": NEVER_TESTED, "validation": 0, "test": LOCKED if "validation" in parts else 0, None: EXCLUDED}
     return pa.array([codes[part] for part in parts], pa.int64())
-
-
-def _tell_shared(table: pa.Table, key: list[str], column: str, parts: list[str | None]) -> None:
-    """Warn where a column of a key has values in several parts, which may be by design; refuse a key of one column."""
-    for name in [name for name in key if name != column and name in table.column_names]:
-        places: dict[Any, set[str]] = {}
-        for value, part in zip(table.column(name).to_pylist(), parts, strict=True):
-            places.setdefault(value, set()).update([part] if part else [])
-        both = Counter(" and in ".join(p for p in PARTS if p in among) for among in places.values() if len(among) > 1)
-        for where, n in sorted(both.items()):
-            shared = (
-                f"{amount(n, 'value')} of {name} {verb(n, 'is', 'are')} in {where}: what is learnt in one part is "
-                f"known in the other. Leave these rows out of one, or split anew with group {name!r}."
-            )
-            if len(key) == 1:
-                raise SplitError(shared)
-            logging.getLogger("evenfold").warning("%s", shared)
 
 
 def pairs_in(splits: Any, n: int) -> list[Pair]:

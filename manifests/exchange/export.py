@@ -44,39 +44,33 @@ SPLIT_URLS = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "
 
 def for_croissant(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
     """Return Croissant 1.1 JSON-LD with a record a row: its key, and its split (of parts) or its fold; what is lost."""
-    labels, keys = labels_of(manifest, "croissant"), kept_keys(manifest)
-    values, kind = folds_of_kept(manifest, repeat, "croissant", least=EXCLUDED).tolist(), "fold"
+    labels, keys, kind = labels_of(manifest, "croissant"), kept_keys(manifest), "fold"
+    values = pa.array(folds_of_kept(manifest, repeat, "croissant", least=EXCLUDED))
     if labels.n_splits == 1:
-        values, kind = parts_of(manifest, "croissant")[kept_rows(manifest)].tolist(), COLUMN
+        values, kind = pa.array(parts_of(manifest, "croissant")[kept_rows(manifest)], pa.string()), COLUMN
     if kind in keys.column_names:
         raise SplitError(f"the key has a column {kind!r} already; rename it: records have their {kind} by that name.")
-    fields = {name: _plain(keys.column(name)) for name in keys.column_names} | {kind: values}
-    rows = [
-        {f"rows/{name}": value for name, value in zip(fields, row, strict=True)}
-        for row in zip(*fields.values(), strict=True)
-        if row[-1] is not None
-    ]
-    whole = {name for name, column in fields.items() if all(isinstance(value, int) for value in column)}
-    described = [_field("rows", name, "sc:Integer" if name in whole else "sc:Text") for name in fields]
+    table = keys.append_column(kind, values).filter(values.is_valid())
+    texts = [name for name in table.column_names if not pa.types.is_integer(table.schema.field(name).type)]
+    for name in texts:
+        table = table.set_column(table.column_names.index(name), name, pc.cast(table.column(name), pa.large_string()))
+    fields = [_field("rows", name, "sc:Text" if name in texts else "sc:Integer") for name in table.column_names]
     if kind == COLUMN:
-        described[-1] |= {"dataType": ["sc:Text", "cr:Split"], "references": {"field": {"@id": "splits/name"}}}
-    sets, used = [_record_set("rows", described, rows)], [part for part in PARTS if part in values]
+        fields[-1] |= {"dataType": ["sc:Text", "cr:Split"], "references": {"field": {"@id": "splits/name"}}}
+    rows = table.rename_columns([f"rows/{name}" for name in table.column_names]).to_pylist()
+    sets, used = [_record_set("rows", fields, rows)], [part for part in PARTS if part in values.unique().to_pylist()]
     if used:
         names = [_field("splits", "name", "sc:Text"), _field("splits", "url", "sc:URL")]
         urls = [{"splits/name": part, "splits/url": SPLIT_URLS[part]} for part in used]
         sets.insert(0, _record_set("splits", names, urls, dataType="cr:Split", key={"@id": "splits/name"}))
-    document = _croissant(manifest) | {"recordSet": sets}
+    about = f"{manifest.n:,} rows split by {manifest.algorithm['name']}; split_id {manifest.split_id}."
+    document = CROISSANT | {"name": manifest.name, "version": f"{manifest.version}.0", "description": about}
     lost = "strategy and seed" + ("" if used else "; Croissant has no word for folds, so `fold` is a column of numbers")
-    return json.dumps(document, ensure_ascii=False), f"mlcroissant's records('rows') reads it. Lost: {lost}."
+    note = f"mlcroissant's records('rows') reads it. Lost: {lost}."
+    return json.dumps(document | {"recordSet": sets}, ensure_ascii=False), note
 
 
-def _plain(column: pa.ChunkedArray) -> list[Any]:
-    plain = pa.types.is_integer(column.type) or pa.types.is_large_string(column.type)
-    values: list[Any] = column.to_pylist() if plain else pc.cast(column, pa.string()).to_pylist()
-    return values
-
-
-def _field(record_set: str, name: str, kind: Any) -> Json:
+def _field(record_set: str, name: str, kind: str) -> Json:
     return {"@type": "cr:Field", "@id": f"{record_set}/{name}", "name": name, "dataType": kind}
 
 
@@ -84,15 +78,21 @@ def _record_set(name: str, fields: list[Json], rows: list[Json], **more: Any) ->
     return {"@type": "cr:RecordSet", "@id": name, "name": name, **more, "field": fields, "data": rows}
 
 
-def _croissant(manifest: Manifest) -> Json:
-    terms = ("conformsTo", "data", "dataType", "field", "key", "recordSet", "references")
-    context: Json = {"@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/"}
-    context |= {"cr": "http://mlcommons.org/croissant/", "dct": "http://purl.org/dc/terms/"}
-    context |= {term: f"cr:{term}" for term in terms} | {"conformsTo": "dct:conformsTo"}
-    context |= {"data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"}}
-    about = f"{manifest.n:,} rows split by {manifest.algorithm['name']}; split_id {manifest.split_id}."
-    document = {"@context": context, "@type": "sc:Dataset", "name": manifest.name, "version": f"{manifest.version}.0"}
-    return document | {"conformsTo": "http://mlcommons.org/croissant/1.1", "description": about}
+CROISSANT: Json = {
+    "@context": {
+        "@language": "en",
+        "@vocab": "https://schema.org/",
+        "sc": "https://schema.org/",
+        "cr": "http://mlcommons.org/croissant/",
+        "dct": "http://purl.org/dc/terms/",
+        "conformsTo": "dct:conformsTo",
+        "data": {"@id": "cr:data", "@type": "@json"},
+        "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+        **{term: f"cr:{term}" for term in ("field", "key", "recordSet", "references")},
+    },
+    "@type": "sc:Dataset",
+    "conformsTo": "http://mlcommons.org/croissant/1.1",
+}
 
 
 class Exported(Strict):
@@ -136,7 +136,7 @@ def export(
     excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is written. Rows that
     the specification's ``calibration`` sets apart have a list of their own in torch and nnunet, and -2 in a column a
     split in csv, which need the data then; the other forms are refused. The file appears whole or not at all. Columns
-    of ``data`` that take more than ``memory`` are sorted on disk; SplitError where the rows of the manifest take more.
+    of ``data`` that take more than ``memory`` are read several times; SplitError where the manifest's rows take more.
     """
     if to not in get_args(Format):
         raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=99)}.")
@@ -246,7 +246,7 @@ def _column(
         raise SplitError(f"the data have a column {name!r} already; rename it, or export without the data.")
     tables = iter([keys])
     if source is not None:
-        tables = rows_of(source, manifest.positions(source)[kept_rows(manifest)], file, memory)
+        tables = rows_of(source, manifest.positions(source)[kept_rows(manifest)], memory)
 
     def beside() -> Iterator[pa.Table]:
         start = 0

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.ipc
 from evenfold.manifests.balance import PARTS
-from evenfold.manifests.engines.spill import SPILLED, require_alike
 from evenfold.manifests.manifest import DELETED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory
-from evenfold.manifests.store.write import appear, aside
+from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.addresses import BATCH_ROWS, Source
 from evenfold.manifests.tables.canonical import amount, listed, require_columns
 from evenfold.manifests.tables.read import read_table, write_whole
@@ -35,7 +32,6 @@ from numpy.typing import NDArray
 FOLDS = "fold"  # the column of exports
 Ranks = NDArray[np.int64]
 MOST_PARTS = 1_000
-MOST_FILES = 500  # that are written at once, as rows are sorted
 # A row's rank in key order: no column of a table that is parted may begin with "fold".
 PLACE = "fold_place"
 DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
@@ -191,8 +187,8 @@ def write_join(
 ) -> int:
     """Write the rows of ``data`` that ``fold`` trains on or tests to a Parquet or CSV file, and return their number.
 
-    They are those of ``join_rows``, in key order; a table that takes more than ``memory`` is sorted on disk. The file
-    appears whole or not at all. Raises SplitError as ``join_rows`` and ``measure`` do.
+    They are those of ``join_rows``, in key order; a table that takes more than ``memory`` is read several times. The
+    file appears whole or not at all. Raises SplitError as ``join_rows`` and ``measure`` do.
     """
     require_role(role)
     whole = in_memory(manifest, memory)
@@ -200,52 +196,28 @@ def write_join(
     side = whole.in_use.pair(whole.split_number(fold, repeat))[role == "test"]
     rows = whole.positions(source)[side]
     rows = rows[rows >= 0]
-    write_whole(to, rows_of(source, rows, to, memory))
+    write_whole(to, rows_of(source, rows, memory))
     return int(rows.size)
 
 
-def rows_of(
-    source: Source, rows: NDArray[np.int64], beside: str | Path, memory: str | int | None = None
-) -> Iterator[pa.Table]:
-    """Yield some rows of a table in this order: taken from memory, or sorted on disk ``beside`` a file above it."""
-    if fits_in_memory(source, memory=memory):
-        yield pa.concat_tables(source.batches(source.schema.names), promote_options="permissive").take(pa.array(rows))
-        return
-    home = Path(beside).parent
-    with aside(home, SPILLED, home) as room:
-        for file in _in_stretches(source, rows, room, bytes_of_memory(memory)):
-            with pa.OSFile(str(file)) as stored:
-                table = pa.ipc.open_stream(stored).read_all().unify_dictionaries()
-            file.unlink()
-            last = table.num_columns - 1
-            yield table.remove_column(last).take(pa.array(np.argsort(table.column(last).to_numpy())))
+def rows_of(source: Source, rows: NDArray[np.int64], memory: str | int | None = None) -> Iterator[pa.Table]:
+    """Yield some rows of a table in this order: all at once, or a stretch at a time where they take more than memory.
 
-
-def _in_stretches(source: Source, rows: NDArray[np.int64], room: Path, memory: int) -> list[Path]:
-    """Write some rows of a table to files of a stretch of their places each, as a last column has them; return these.
-
-    A file takes about half of ``memory``; there are at most 500, each with 131,072 rows or more but for the last.
+    The table is read once for each stretch, of which each takes about half of ``memory``, or has 131,072 rows.
     """
-    taken = replace(source, n_rows=max(rows.size, 1)).bytes_of(source.schema.names) or 1
-    stretch = max(rows.size * memory // (2 * taken), -(-rows.size // MOST_FILES), BATCH_ROWS)
-    files = [room / f"rows-{number:03d}.arrow" for number in range(max(-(-rows.size // stretch), 1))]
-    by_row = stable_order(rows)
-    ascending, writers, schema = rows[by_row], list[pa.RecordBatchStreamWriter](), None
-    with ExitStack() as opened:
+    stretch, taken = max(rows.size, 1), replace(source, n_rows=rows.size).bytes_of(source.schema.names)
+    if taken and not fits_in_memory(source, memory=memory):
+        stretch = max(rows.size * bytes_of_memory(memory) // (2 * taken), BATCH_ROWS)
+    for start in range(0, max(rows.size, 1), stretch):
+        wanted = rows[start : start + stretch]
+        by_row = stable_order(wanted)
+        ascending, parts = wanted[by_row], list[pa.Table]()
         for part, here in _numbered(source):
-            if schema is None:
-                schema = part.schema
-                placed = schema.append(pa.field(PLACE, pa.int64()))
-                streams = [opened.enter_context(pa.OSFile(str(file), "wb")) for file in files]
-                writers = [opened.enter_context(pa.ipc.new_stream(stream, placed)) for stream in streams]
-            require_alike(schema, part.schema)
             first, stop = np.searchsorted(ascending, [here.start, here.stop])
-            places = np.sort(by_row[first:stop])
-            table = part.take(pa.array(rows[places] - here.start)).append_column(PLACE, pa.array(places))
-            borders = np.searchsorted(places, np.arange(len(files) + 1) * stretch)
-            for writer, (begin, end) in zip(writers, pairwise(borders.tolist()), strict=True):
-                writer.write_table(table.slice(begin, end - begin))
-    return files
+            parts.append(part.take(pa.array(ascending[first:stop] - here.start)))
+        place = np.empty(by_row.size, dtype=np.int64)
+        place[by_row] = np.arange(by_row.size)
+        yield pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().take(pa.array(place))
 
 
 def folds_of_kept(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:

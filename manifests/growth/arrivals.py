@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from math import log, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -16,11 +15,10 @@ from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, NotA
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
-from evenfold.manifests.tables.keys import waiting_rows
 from evenfold.manifests.tables.read import schema_of
 from numpy.typing import NDArray
 
-from .newcomers import CHECKS as OF_NEW_ROWS, Snapshot, digests_of, of_new_rows, types_of
+from .newcomers import CHECKS as OF_NEW_ROWS, Arrived, Snapshot, digests_of, of_new_rows
 
 # Of tables that are drawn like the ones before, row by row or group by group, at most so many are stopped.
 FALSE_ALARMS = 0.001
@@ -49,7 +47,7 @@ def check_arrival(
 
     Promises: no finding quotes a value of the data. O(n log n).
     """
-    arrived = _Arrived(Joined.of(manifest, data), snapshot, columns)
+    arrived = Arrived(Joined.of(manifest, data), snapshot, columns)
     checks: dict[str, Callable[[], Outcome]] = {check.__name__: partial(check, arrived) for check in CHECKS}
     checks |= {check.__name__: partial(of_new_rows, check, arrived) for check in OF_NEW_ROWS}
     checks["merged_groups"] = partial(_merged_groups, manifest, quarantined)
@@ -57,52 +55,11 @@ def check_arrival(
     return judged(limits, checks, manifest, n_rows=arrived.joined.n, features=sorted(columns or ()))
 
 
-@dataclass(frozen=True, eq=False)
-class _Arrived:
-    """A table beside the manifest that does not know its new rows yet."""
-
-    joined: Joined
-    snapshot: Snapshot | None
-    columns: Collection[str] | None
-
-    @cached_property
-    def types(self) -> dict[str, str]:
-        return types_of(self.joined.source)
-
-    @property
-    def manifest(self) -> Manifest:
-        return self.joined.manifest
-
-    @property
-    def kept_target(self) -> pa.Array | None:
-        """The known rows' target as it was, in key order, where it was kept."""
-        is_current = self.snapshot is not None and self.snapshot.split_id == self.manifest.split_id
-        return self.snapshot.target if is_current and self.snapshot is not None else None
-
-    def missed(self) -> list[str]:
-        """Return the columns of the last table that matter; given folds do not, for nobody gives new rows one."""
-        before = self.snapshot.types if self.snapshot is not None else ()
-        roles, these = self.manifest.spec.columns, self.columns
-        return [n for n in before if n != roles.fold and (these is None or n in these or n == roles.target)]
-
-    def compared(self) -> list[str]:
-        """Return the columns that matter and are read as the data have them; keys and groups are read as declared."""
-        columns = self.manifest.spec.columns
-        return [name for name in self.missed() if name not in {*columns.key, *columns.grouped}]
-
-    @cached_property
-    def new(self) -> NDArray[np.int64]:
-        """The rows of the table that the manifest does not hold, and that do not wait."""
-        waits = waiting_rows(self.joined.table, self.manifest.spec, self.manifest.types)
-        return np.flatnonzero((self.joined.place < 0) & ~waits)
-
-
-def vanished_rows(arrived: _Arrived) -> Outcome:
+def vanished_rows(arrived: Arrived) -> Outcome:
     """Look for known rows that the table lacks."""
-    there = arrived.manifest.status != DELETED
-    born, last = arrived.manifest.born, arrived.snapshot.generation if arrived.snapshot is not None else None
-    if born is not None and last is not None:  # what only a table brought that was stopped later on is not missed
-        there &= born <= last
+    there, born, kept = arrived.manifest.status != DELETED, arrived.manifest.born, arrived.snapshot
+    if born is not None and kept is not None and kept.generation is not None:
+        there &= born <= kept.generation  # what only a table brought that was stopped later on is not missed
     gone, present = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
     if not gone:
         return None
@@ -111,12 +68,12 @@ def vanished_rows(arrived: _Arrived) -> Outcome:
     return Found(gone / present, message, {"rows": gone, "known": present})
 
 
-def changed_targets(arrived: _Arrived) -> Outcome:
+def changed_targets(arrived: Arrived) -> Outcome:
     """Look for known rows that have another target than when they were last learnt from; the first 20 are listed."""
     target, remembered = arrived.manifest.spec.columns.target, arrived.kept_target
     if target is None or remembered is None:
         return NotAsked("the split has no target" if target is None else "the known rows' targets were not kept")
-    rows = arrived.joined.row_of[arrived.joined.row_of >= 0]
+    rows = arrived.older
     before = remembered.filter(pa.array(arrived.joined.row_of >= 0))
     after = arrived.joined.column(target).take(pa.array(rows)).combine_chunks()
     same = pc.fill_null(pc.equal(before, after), False)
@@ -131,7 +88,7 @@ def changed_targets(arrived: _Arrived) -> Outcome:
     return Found(share, f"{sentence} {where}; corrections, or a feed that is broken.", {"rows": first})
 
 
-def new_rows(arrived: _Arrived) -> Outcome:
+def new_rows(arrived: Arrived) -> Outcome:
     """Compare the rows of the months that grew with earlier months, or without times those of earlier generations."""
     n, born = arrived.new.size, arrived.manifest.born
     if not n:
@@ -154,7 +111,7 @@ def _beside(value: float, usual: float) -> str:
     return "as many as usual" if factor == "1" else f"{factor} times {'more' if value > usual else 'fewer'} than usual"
 
 
-def _rows_a_day(arrived: _Arrived) -> Found | None:
+def _rows_a_day(arrived: Arrived) -> Found | None:
     """Return the calendar month (UTC) with new rows whose rows a day are furthest from the median of the others.
 
     A month that new rows have begun, or go on with, is counted up to its last row: half a month is not few, nor is the
@@ -185,25 +142,47 @@ def _rows_a_day(arrived: _Arrived) -> Found | None:
     return Found(factor, message, {"rows": int(counts[fresh][odd]), "usual": usual})
 
 
-def lost_columns(arrived: _Arrived) -> Outcome:
+def _missed(arrived: Arrived, before: Mapping[str, str]) -> list[str]:
+    """Return the columns of the last table that matter; given folds do not, for nobody gives new rows one."""
+    roles, these = arrived.manifest.spec.columns, arrived.columns
+    return [n for n in before if n != roles.fold and (these is None or n in these or n == roles.target)]
+
+
+def _changed(arrived: Arrived, before: Mapping[str, str]) -> list[str]:
+    """Return those of them that have another type, and are read as the data have them: keys and groups are not."""
+    columns, after = arrived.manifest.spec.columns, arrived.types
+    missed = [name for name in _missed(arrived, before) if name not in {*columns.key, *columns.grouped}]
+    return [name for name in missed if name in after and after[name] != before[name]]
+
+
+def lost_columns(arrived: Arrived) -> Outcome:
     """Look for columns that are gone, or that hold another kind of value."""
     if arrived.snapshot is None:
         return NotAsked("the columns of the last table were not kept")
     before, after, names = arrived.snapshot.types, arrived.types, schema_of(arrived.joined.source).names
-    missed, target = arrived.missed(), arrived.manifest.spec.columns.target
+    missed, target = _missed(arrived, before), arrived.manifest.spec.columns.target
     gone = [name for name in missed if name not in names]
-    other = [name for name in arrived.compared() if name in after and KINDS[before[name]] != KINDS[after[name]]]
+    other = [name for name in _changed(arrived, before) if KINDS[before[name]] != KINDS[after[name]]]
     # A batch holds no known row: a column that few rows fill may be empty in it.
-    whole = bool((arrived.joined.row_of >= 0).any())
-    empty = [name for name in missed if whole and name in names and name not in after]
+    empty = [name for name in missed if arrived.older.size and name in names and name not in after]
     changes = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
     changes += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
-    losses = {"gone": gone, "empty": empty, "other": other}
     mend = "mend the file" if target in (*gone, *empty, *other) else "mend the file, or retrain without them"
+    losses = {"gone": gone, "empty": empty, "other": other}
     return Found(len(changes), f"{listed(changes, most=10)}; {mend}.", losses) if changes else None
 
 
-def target_distribution(arrived: _Arrived) -> Outcome:
+def changed_types(arrived: Arrived) -> Outcome:
+    """Look for columns whose type is another one of the same kind: whole numbers that became decimal ones."""
+    if arrived.snapshot is None:
+        return NotAsked("the columns of the last table were not kept")
+    before, after = arrived.snapshot.types, arrived.types
+    other = [name for name in _changed(arrived, before) if KINDS[before[name]] == KINDS[after[name]]]
+    changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
+    return Found(len(other), f"{changes}.", {"columns": other}) if other else None
+
+
+def target_distribution(arrived: Arrived) -> Outcome:
     """Compare the new rows' target with that of the last generations learnt from, by their shares' largest distance.
 
     Of numbers that is Kolmogorov's distance, of classes the largest difference of a class's share. What chance
@@ -249,7 +228,7 @@ def _merged_groups(manifest: Manifest, quarantined: int) -> Outcome:
     return Found(share, f"{sentence}, and would be in no split any more.", {"rows": quarantined})
 
 
-def unseen_categories(arrived: _Arrived) -> Outcome:
+def unseen_categories(arrived: Arrived) -> Outcome:
     """Look for values of text columns, and for classes, that no known row had; they are counted, never quoted."""
     if arrived.snapshot is None:
         return NotAsked("the categories of the last table were not kept")
@@ -267,23 +246,12 @@ def unseen_categories(arrived: _Arrived) -> Outcome:
     return Found(len(unseen), f"values that no known row had: {names}.", unseen) if unseen else None
 
 
-def changed_types(arrived: _Arrived) -> Outcome:
-    """Look for columns whose type is another one of the same kind: whole numbers that became decimal ones."""
-    if arrived.snapshot is None:
-        return NotAsked("the columns of the last table were not kept")
-    before, after = arrived.snapshot.types, arrived.types
-    alike = [name for name in arrived.compared() if name in after and KINDS[after[name]] == KINDS[before[name]]]
-    other = [name for name in alike if after[name] != before[name]]
-    changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
-    return Found(len(other), f"{changes}.", {"columns": other}) if other else None
-
-
-CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
+CHECKS: tuple[Callable[[Arrived], Outcome], ...] = (
     vanished_rows, changed_targets, new_rows, lost_columns, changed_types, target_distribution, unseen_categories,
 )  # fmt: skip
 
 
-def _worth(arrived: _Arrived, rows: NDArray[np.int64]) -> float:
+def _worth(arrived: Arrived, rows: NDArray[np.int64]) -> float:
     """Return how many rows that stand for themselves tell as much as these of groups; the least, of several columns."""
     names = arrived.manifest.spec.columns.grouped
     sizes = [np.bincount(arrived.joined.units(name)[rows]) for name in names]

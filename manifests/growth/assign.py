@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.manifest import QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
-from evenfold.manifests.store.state import State, bins_of, cell_counts, group_table_of, levels_of, shares_of, to_balance
+from evenfold.manifests.store.state import State, cell_counts, group_table_of, held_of, levels_of, shares_of, to_balance
 from evenfold.manifests.tables.canonical import amount, numbered, verb
 from evenfold.manifests.tables.keys import key_values, positions_in
 from evenfold.splitters import HashSplit, SplitError, Stream
@@ -31,36 +32,30 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Growth:
-    """The codes of the new rows (rows by repeats), in key order, and what else grew; ``quarantined``: keys of rows."""
+    """The codes of the new rows (rows by repeats), in key order, and what else grew.
+
+    ``torn``: the rows of the data that lie in a fold and belong to another as well, which ``note`` tells of.
+    """
 
     codes: NDArray[Any]
-    notes: tuple[str, ...] = ()
+    torn: Ints
+    note: str = ""
     groups: pa.Table | None = None
     state: State | None = None
-    quarantined: pa.Table | None = None
 
 
 def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     """Return a code for each new row of a manifest of labels. Nothing that has a code is looked at again."""
     dealing = _Dealing(manifest, arrival)
-    notes, groups, quarantined = dealing.drift(), None, None
-    if manifest.group_table is not None and manifest.spec.columns.entities:
-        placed, groups, bridges = EntityGrowth(dealing).placed(accept=merged == "accept")
-        if bridges.size:
-            quarantined = None if merged == "accept" else arrival.keys.take(bridges)
-            n, names = bridges.size, " and ".join(manifest.spec.columns.entities)
-            fate = "accepted as asked, so these leak" if merged == "accept" else "quarantined"
-            notes += (f"{amount(n, 'row')} {verb(n, 'has', 'have')} {names} of two folds; {fate}.",)
-    elif manifest.group_table is not None:
-        group = str(manifest.spec.columns.group)
-        folds, groups = _by_group(dealing, group)
-        placed = folds[arrival.new]
-        quarantined, torn = _torn(arrival, group, folds, groups, merged)
-        notes += torn
-    else:
+    if manifest.group_table is None:
         keys, strata = arrival.keys.take(arrival.new), dealing.strata[arrival.new]
         placed = np.column_stack([dealing.by_rule(keys, strata, repeat) for repeat in range(dealing.n_repeats)])
-    return Growth(placed, notes, groups, dealing.state_with(placed), quarantined)
+        growth = Growth(placed, torn=np.empty(0, dtype=np.int64))
+    elif manifest.spec.columns.entities:
+        growth = EntityGrowth(dealing, manifest.group_table).growth(accept=merged == "accept")
+    else:
+        growth = _by_group(dealing, manifest.group_table, str(manifest.spec.columns.group), merged)
+    return replace(growth, state=dealing.state_with(growth.codes))
 
 
 class _Dealing:
@@ -76,26 +71,26 @@ class _Dealing:
         ignored = manifest.splitter.needs.y == "ignored"
         y = None if ignored else to_balance(arrival.table, manifest.spec.columns)
         self.strata, self.state = state.strata(y, arrival.table.num_rows)
-        self.n_strata = self.state.n_strata
 
     def stream(self, repeat: int) -> Stream:
         """Return the random stream of this generation and repeat."""
         return Stream(self.manifest.spec.seed, EXTENDING, self.manifest.generation + 1, repeat)
 
-    def held(self, repeat: int) -> NDArray[np.int64]:
-        """Return what each bin holds of each stratum: counted in the data, or remembered where only a batch came."""
-        if self.arrival.batch:
-            if self.state.counts is None:
-                raise SplitError(
-                    f"{self.manifest.name} {self.manifest.version} does not remember what its {self.bin_codes.size:,} "
-                    f"folds hold of {self.n_strata:,} classes, so a batch alone cannot be shared out; pass the whole "
-                    "table, without batch."
-                )
-            counts = np.array(self.state.counts[repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
-            # Classes that no row had before are the last strata, and no bin holds any of them.
-            return np.pad(counts, ((0, 0), (0, self.n_strata - counts.shape[1])))
-        codes = np.where(self.arrival.active(), self.arrival.codes()[:, repeat], UNKNOWN)
-        return cell_counts(bins_of(codes, self.of_code), self.strata, self.bin_codes.size, self.n_strata)
+    @cached_property
+    def held(self) -> NDArray[np.int64]:
+        """What each bin of each repeat holds of each stratum: counted, or remembered where only a batch came."""
+        if not self.arrival.batch:
+            codes = np.where(self.arrival.in_use[:, None], self.arrival.codes, UNKNOWN)
+            return held_of(self.of_code, codes, self.strata, self.state.n_strata)
+        if self.state.counts is None:
+            raise SplitError(
+                f"{self.manifest.name} {self.manifest.version} does not remember what its {self.bin_codes.size:,} "
+                f"folds hold of {self.state.n_strata:,} classes, so a batch alone cannot be shared out; pass the whole "
+                "table, without batch."
+            )
+        counts = np.array(self.state.counts, dtype=np.int64).reshape(self.n_repeats, self.bin_codes.size, -1)
+        # Classes that no row had before are the last strata, and no bin holds any of them.
+        return np.pad(counts, ((0, 0), (0, 0), (0, self.state.n_strata - counts.shape[2])))
 
     def packed(self, rows: Ints, of_group: Ints, names: pa.Array) -> NDArray[np.int64]:
         """Return the codes (groups, repeats) of new groups: ``rows`` of the data are of group ``of_group``."""
@@ -103,18 +98,18 @@ class _Dealing:
         codes = np.empty((n_groups, self.n_repeats), dtype=np.int64)
         if not n_groups:
             return codes
-        table = cell_counts(of_group, self.strata[rows], n_groups, self.n_strata)
+        table = cell_counts(of_group, self.strata[rows], n_groups, self.state.n_strata)
         order = np.argsort(pc.rank(groups.column(0)).to_numpy()) if n_groups > 1 else np.arange(1)
         for repeat in range(self.n_repeats):
             if self.manifest.spec.on_new_rows != "fill":  # hashing and freezing look at no stratum
                 codes[:, repeat] = self.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
                 continue
             # In the order of their names, so that the order in which groups arrive does not matter.
-            bins = pack_into(self.held(repeat), table[order], self.shares, self.stream(repeat))
+            bins = pack_into(self.held[repeat], table[order], self.shares, self.stream(repeat))
             codes[order, repeat] = self.bin_codes[bins]
         return codes
 
-    def by_rule(self, keys: pa.Table, strata: Ints, repeat: int) -> NDArray[np.int64]:
+    def by_rule(self, keys: pa.Table, strata: NDArray[Any], repeat: int) -> NDArray[np.int64]:
         """Return codes by the specification's rule for new rows: fill, hash or freeze."""
         rule, splitter = self.manifest.spec.on_new_rows, self.manifest.splitter
         if rule == "freeze":
@@ -124,77 +119,55 @@ class _Dealing:
         if rule == "hash":
             salt = f"{self.manifest.spec.seed}|{repeat}"
             return np.asarray(self.bin_codes[share_of_key(key_values(keys), self.shares.tolist(), salt)])
-        return self.bin_codes[fill(strata, self.held(repeat), self.shares, self.stream(repeat))]
+        return self.bin_codes[fill(strata, self.held[repeat], self.shares, self.stream(repeat))]
 
     def state_with(self, placed: NDArray[np.int64]) -> State | None:
         """Return the state that the next extension starts from."""
         if self.arrival.batch and self.state.counts is None:
             return self.manifest.state
-        counts = []
-        for repeat in range(self.n_repeats):
-            bins = bins_of(placed[:, repeat], self.of_code)
-            added = cell_counts(bins, self.strata[self.arrival.new], self.bin_codes.size, self.n_strata)
-            counts.append((self.held(repeat) + added).tolist())
-        return replace(self.state, counts=counts)
-
-    def drift(self) -> tuple[str, ...]:
-        """Return a sentence where new numbers lie beyond the frozen edges more often than the old ones did."""
-        new = self.arrival.new
-        if not new.size or len(self.state.edges or ()) < 2:
-            return ()
-        outer = (self.strata[new] == 0) | (self.strata[new] == self.n_strata - 1)
-        expected, measured = 2 / self.n_strata, float(outer.mean())
-        if measured <= 2 * expected or outer.sum() < 10:
-            return ()
-        return (
-            f"{measured:.0%} of the new rows lie in the outermost target bins, which held {expected:.0%} when the "
-            "edges were frozen: the target has drifted, and a new major version would follow it.",
-        )
+        added = held_of(self.of_code, placed, self.strata[self.arrival.new], self.state.n_strata)
+        return replace(self.state, counts=(self.held + added).tolist())
 
 
-def _by_group(dealing: _Dealing, group: str) -> tuple[Ints, pa.Table]:
-    """Return each row's fold (rows by repeats), and the table of groups: known ones keep theirs, new are packed."""
-    manifest, arrival, older = dealing.manifest, dealing.arrival, dealing.manifest.group_table
-    assert older is not None
-    column = arrival.table.column(group)
+def _grown_table(older: pa.Table, names: dict[str, pa.Array], codes: Ints, generation: int) -> pa.Table:
+    """Return the table of groups with the new ones below; how many rows of each class these have is not told."""
+    joined = group_table_of(names, codes, None, generation)
+    joined = joined.cast(pa.schema([older.schema.field(name) for name in joined.column_names]))
+    return pa.concat_tables([older, joined], promote_options="default").combine_chunks()
+
+
+def _by_group(dealing: _Dealing, older: pa.Table, group: str, merged: Merged) -> Growth:
+    """Return the codes of new rows by their groups: known ones keep their folds, new ones are packed.
+
+    ``torn`` are all rows of a group of which some were assigned to another fold, with another group.
+    """
+    manifest, arrival = dealing.manifest, dealing.arrival
+    column, old = arrival.table.column(group), arrival.known >= 0
     place = positions_in(older.select(["group"]), pa.table({"group": column})).copy()
-    old, theirs = arrival.known >= 0, arrival.codes()
     stays = old & column.is_null().to_numpy()
     fresh = np.flatnonzero((place < 0) & ~stays)
     codes, groups = numbered(column.take(fresh))
     packed = dealing.packed(fresh, codes.astype(np.int64), groups)
     if manifest.spec.missing_group == "alone":  # a group that is named late follows its rows
-        packed[codes[old[fresh]]] = theirs[fresh[old[fresh]]]
+        packed[codes[old[fresh]]] = arrival.codes[fresh[old[fresh]]]
     place[fresh] = older.num_rows + codes
-    # Of the known rows as well, whose codes _torn() compares with it.
-    folds = np.where(stays[:, None], theirs, np.vstack([codes_in(older).astype(np.int64), packed])[place])
-    joined = group_table_of({"group": groups}, packed, None, manifest.generation + 1)
-    joined = joined.cast(pa.schema([older.schema.field(name) for name in joined.column_names]))
-    return folds, pa.concat_tables([older, joined], promote_options="default").combine_chunks()
-
-
-def _torn(
-    arrival: Arrival, group: str, folds: Ints, groups: pa.Table, policy: Merged
-) -> tuple[pa.Table | None, tuple[str, ...]]:
-    """Return the keys of rows to quarantine, and what is to be said: groups whose rows lie in several folds."""
-    stray = (arrival.known >= 0) & np.any(arrival.codes() != folds, axis=1)
-    n_stray, column = int(stray.sum()), arrival.table.column(group)
-    if not n_stray:
-        return None, ()
-    places = np.unique(positions_in(groups.select(["group"]), pa.table({"group": column.filter(pa.array(stray))})))
-    values, n = groups.column("group").take(places).combine_chunks(), places.size
-    quarantined = (arrival.known >= 0) & ~arrival.active()
-    rows = arrival.keys.filter(pc.and_not(pc.is_in(column, value_set=values), pa.array(quarantined)))
-    if not rows.num_rows:
-        return None, ()
-    reason = (
-        f"{amount(n, 'group')} ({', '.join(map(shown, values[:3].to_pylist()))}) {verb(n, 'holds', 'hold')} "
-        f"{amount(n_stray, 'row')} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group"
-    )
-    if policy == "accept":
-        return None, (f"{reason}; accepted as asked, so {verb(n, 'it leaks', 'they leak')}.",)
-    fate = f"{verb(n, 'its', 'their')} {amount(rows.num_rows, 'row')} {verb(rows.num_rows, 'is', 'are')} quarantined"
-    return rows, (f"{reason}; {fate}.",)
+    of_group = np.vstack([codes_in(older).astype(np.int64), packed])
+    folds = np.where(stays[:, None], arrival.codes, of_group[place])
+    stray = old & np.any(arrival.codes != folds, axis=1)
+    merging, first = np.unique(place[stray], return_index=True)
+    torn = np.flatnonzero(np.isin(place, merging) & (arrival.status != QUARANTINED))
+    note, n, n_stray = "", merging.size, int(stray.sum())
+    if torn.size:
+        names = column.take(np.flatnonzero(stray)[first[:3]]).to_pylist()
+        note = (
+            f"{amount(n, 'group')} ({', '.join(map(shown, names))}) {verb(n, 'holds', 'hold')} "
+            f"{amount(n_stray, 'row')} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group"
+        )
+        fate = f"{verb(n, 'its', 'their')} {amount(torn.size, 'row')} {verb(torn.size, 'is', 'are')} quarantined"
+        accepted = f"accepted as asked, so {verb(n, 'it leaks', 'they leak')}"
+        note += f"; {accepted if merged == 'accept' else fate}."
+    table = _grown_table(older, {"group": groups}, packed, manifest.generation + 1)
+    return Growth(folds[arrival.new], torn, note, table)
 
 
 class EntityGrowth:
@@ -205,92 +178,80 @@ class EntityGrowth:
     bridge: it joins none. O(rows x entities).
     """
 
-    def __init__(self, dealing: _Dealing) -> None:
-        arrival, older, entities = dealing.arrival, dealing.manifest.group_table, dealing.manifest.spec.columns.entities
-        assert older is not None
-        self.dealing, self.known, self.codes, self.new = dealing, older, arrival.codes(), arrival.known < 0
-        self.in_use = arrival.active() & (self.codes >= LOCKED).all(axis=1)
+    def __init__(self, dealing: _Dealing, known: pa.Table) -> None:
+        arrival = dealing.arrival
+        self.dealing, self.known, self.codes, self.new = dealing, known, arrival.codes, arrival.known < 0
+        self.in_use = arrival.in_use & (self.codes >= LOCKED).all(axis=1)
         # The levels of each row (rows, columns), known ones first, and the table of new levels.
-        of_row, levels = levels_of(arrival.table.select(entities))
-        place = positions_in(older.select(["entity", "group"]), levels)
-        fresh = np.flatnonzero(place < 0)
-        number = place.copy()
-        number[fresh] = older.num_rows + np.arange(fresh.size)
+        of_row, levels = levels_of(arrival.table.select(dealing.manifest.spec.columns.entities))
+        number = positions_in(known.select(["entity", "group"]), levels).copy()
+        fresh = np.flatnonzero(number < 0)
+        number[fresh] = known.num_rows + np.arange(fresh.size)
         self.of_row, self.fresh = number[of_row], levels.take(pa.array(fresh))
 
-    def placed(self, accept: bool) -> tuple[Ints, pa.Table, Ints]:
-        """Return the codes of the new rows (rows, repeats), the table of levels with new ones, and the bridges.
+    def growth(self, accept: bool) -> Growth:
+        """Return the codes of the new rows and the table of levels with new ones; what is torn are bridges.
 
         A new row that is a bridge gets -3, or with ``accept`` the fold of its first entity.
         """
-        of_row, fresh, folds = self.of_row, self.fresh, self._folds()
+        of_row, folds = self.of_row, self._folds()
         agreed = (folds[of_row] == folds[of_row[:, :1]]).all(axis=(1, 2))
         mine = (folds[of_row[:, 0]] == self.codes).all(axis=1)
         bridges = np.flatnonzero((self.new & ~agreed) | (self.in_use & ~(agreed & mine)))
         codes = np.where((agreed | accept)[:, None], folds[of_row[:, 0]], EXCLUDED)[self.new]
         of_fresh = folds[self.known.num_rows :]
         used = np.flatnonzero((of_fresh >= LOCKED).all(axis=1))  # not those of deleted and quarantined rows alone
-        names = {name: fresh.column(name).take(pa.array(used)) for name in fresh.column_names}
-        joined = group_table_of(names, of_fresh[used], None, self.dealing.manifest.generation + 1)
-        return codes, pa.concat_tables([self.known, joined.cast(self.known.schema)]).combine_chunks(), bridges
+        names = {name: self.fresh.column(name).take(pa.array(used)) for name in self.fresh.column_names}
+        table = _grown_table(self.known, names, of_fresh[used], self.dealing.manifest.generation + 1)
+        n, entities = bridges.size, " and ".join(self.dealing.manifest.spec.columns.entities)
+        fate = "accepted as asked, so these leak" if accept else "quarantined"
+        note = f"{amount(n, 'row')} {verb(n, 'has', 'have')} {entities} of two folds; {fate}." if n else ""
+        return Growth(codes, bridges, note, table)
 
     def _folds(self) -> Ints:
         """Return the folds of each level (levels, repeats), of known and new ones; -3 where no row decides it."""
-        of_row, fresh = self.of_row, self.fresh
-        known_folds = codes_in(self.known).astype(np.int64)
-        # The combinations of folds over the repeats, and which of them each known level has.
-        distinct = np.unique(np.vstack([known_folds, self.codes[self.in_use]]), axis=0)
-        of_known = _rows_in(distinct, known_folds)
-        of_known[(known_folds < LOCKED).any(axis=1)] = -1  # levels of excluded rows alone are free, like new ones
-        of_level = np.concatenate([of_known, np.full(fresh.num_rows, -1)])
-        own = np.where(self.in_use, _rows_in(distinct, self.codes), -1)
-        group, where = self._together(of_row, of_level, np.column_stack([of_level[of_row], own]))
-        folds = np.full((of_level.size, distinct.shape[1]), EXCLUDED, dtype=np.int64)
-        folds[of_level >= 0] = distinct[of_level[of_level >= 0]]
-        folds[where >= 0] = distinct[where[where >= 0]]
-        loose = (group >= 0) & (where < 0)
+        known_folds, n_levels = codes_in(self.known).astype(np.int64), self.known.num_rows + self.fresh.num_rows
+        # A place is one combination of folds over the repeats: of each known level, and of each row in use.
+        distinct, places = np.unique(np.vstack([known_folds, self.codes]), axis=0, return_inverse=True)
+        of_level, (of_known, of_rows) = np.full(n_levels, -1), np.split(places.reshape(-1), [len(known_folds)])
+        # Levels of excluded rows alone are free, like new ones.
+        of_level[: len(of_known)] = np.where((known_folds < LOCKED).any(axis=1), -1, of_known)
+        anchors = np.column_stack([of_level[self.of_row], np.where(self.in_use, of_rows, -1)])
+        group, where = self._together(of_level < 0, anchors, len(distinct))
+        of_level = np.where(group >= 0, where[group], of_level)
+        folds = np.where((of_level >= 0)[:, None], distinct[of_level], EXCLUDED)
+        loose = (group >= 0) & (of_level < 0)
         if loose.any():  # what hangs on nothing known is packed
-            numbers = np.full(of_level.size, -1)
+            numbers = np.full(n_levels, -1)
             _, numbers[loose] = np.unique(group[loose], return_inverse=True)
-            rows = np.flatnonzero(self.new & (numbers[of_row] >= 0).any(axis=1))
+            rows = np.flatnonzero(self.new & (numbers[self.of_row] >= 0).any(axis=1))
             # A row's loose levels are of one group and its others are -1, so the largest is that group.
             # Rows in use are anchors of their own, so a loose group has new rows alone.
-            packed = self.dealing.packed(rows, numbers[of_row[rows]].max(axis=1), self._names(numbers))
+            packed = self.dealing.packed(rows, numbers[self.of_row[rows]].max(axis=1), self._names(numbers))
             folds[loose] = packed[numbers[loose]]
         return folds
 
-    def _together(self, of_row: Ints, of_level: Ints, anchors: Ints) -> tuple[Ints, Ints]:
-        """Return the group that each level without a fold is in, -1 for others, and where most of its rows belong."""
-        free = of_level < 0
-        rows = np.flatnonzero((self.new | self.in_use) & free[of_row].any(axis=1))
+    def _together(self, free: NDArray[np.bool_], anchors: Ints, n_places: int) -> tuple[Ints, Ints]:
+        """Return the group that each free level is in, -1 for others, and where most rows of each group belong.
+
+        The place of a group that hangs on nothing is -1, and so is the last, which stands for no group.
+        """
+        rows = np.flatnonzero((self.new | self.in_use) & free[self.of_row].any(axis=1))
         # A level that has a fold is masked out, or it would join all that is new beside it into one group.
-        open_levels = np.where(free[of_row[rows]], of_row[rows], -1)
-        component = components_of(open_levels)
-        group = np.full(of_level.size, -1)
-        for column in open_levels.T:
-            group[column[column >= 0]] = component[column >= 0]
-        n_groups, n_places = int(component.max(initial=-1)) + 1, int(anchors.max(initial=-1)) + 1
-        votes = np.zeros((n_groups, max(n_places, 1)), dtype=np.int64)
-        for column in anchors[rows].T:
-            np.add.at(votes, (component[column >= 0], column[column >= 0]), 1)
-        # Of equal votes the least place: `distinct` is sorted, so the order of rows decides nothing.
-        best = np.where(votes.sum(axis=1) > 0, votes.argmax(axis=1), -1)
-        return group, np.where(group >= 0, best[np.maximum(group, 0)] if n_groups else -1, -1)
+        open_levels = np.where(free[self.of_row[rows]], self.of_row[rows], -1)
+        component, group = components_of(open_levels), np.full(free.size, -1)
+        votes = np.zeros((int(component.max(initial=-1)) + 2, n_places), dtype=np.int64)
+        for levels in open_levels.T:
+            group[levels[levels >= 0]] = component[levels >= 0]
+        for places in anchors[rows].T:
+            np.add.at(votes, (component[places >= 0], places[places >= 0]), 1)
+        # Of equal votes the least place: places are sorted, so the order of rows decides nothing.
+        return group, np.where(votes.any(axis=1), votes.argmax(axis=1), -1)
 
     def _names(self, numbers: Ints) -> pa.Array:
         """Return a name for each group of new levels: the least of its levels, so that their order does not matter."""
         levels = pa.concat_tables([self.known.select(["entity", "group"]), self.fresh])
-        texts = [f"{entity}={level}" for entity, level in zip(*levels.to_pydict().values(), strict=True)]
-        least: dict[int, str] = {}
-        for number, text in zip(numbers.tolist(), texts, strict=True):
-            if number >= 0:
-                least[number] = min(least.get(number, text), text)
-        return pa.array([least[number] for number in range(len(least))], pa.large_string())
-
-
-def _rows_in(distinct: Ints, rows: Ints) -> Ints:
-    """Return the place of each of ``rows`` among ``distinct`` ones; of a row that is not there any place."""
-    places = np.zeros(rows.shape[0], dtype=np.int64)
-    for place, combination in enumerate(distinct):
-        places[(rows == combination).all(axis=1)] = place
-    return places
+        texts = pc.binary_join_element_wise(*levels.columns, pa.scalar("=", pa.large_string()))
+        named = pa.table({"number": numbers, "text": texts}).filter(pa.array(numbers >= 0))
+        least = named.group_by("number").aggregate([("text", "min")]).sort_by("number")
+        return least.column("text_min").combine_chunks()

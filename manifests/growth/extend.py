@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
+from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED, Manifest, StatusChange
 from evenfold.manifests.membership import LOCKED, UNKNOWN
 from evenfold.manifests.plan import used_columns
 from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
@@ -19,9 +18,8 @@ from evenfold.manifests.tables.keys import content_of, digest_json, matured, pos
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Predefined, SplitError, all_strategies
 from evenfold.splitters.deployed import shown
-from numpy.typing import NDArray
 
-from .assign import Growth, Merged, grow
+from .assign import Growth, Ints, Merged, grow
 
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
 NOTHING_NEW = "there is nothing new."
@@ -45,7 +43,7 @@ class Extension:
 
 # A table that lacks more of the known rows is more often cut short, or a month's alone, than really that much smaller.
 MOST_MISSING = 0.1
-MOST_GENERATIONS = 9_999  # the names of files number them by four digits
+NEW = -1  # the status of a row that the manifest does not know
 
 
 def extend(
@@ -87,39 +85,35 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
     arrival = Arrival(manifest, data, batch)
     require_present(manifest, arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED)), max_missing)
     growth = grow(manifest, arrival, merged)
-    changes = _changes(manifest, arrival, growth)
-    before, waiting = manifest.waiting, arrival.waiting
+    changes = _changes(manifest, arrival, growth.torn if merged == "quarantine" else growth.torn[:0])
+    before, waiting, notes = manifest.waiting, arrival.waiting, tuple(filter(None, [growth.note]))
     same = before is waiting or (before is not None and waiting is not None and before.equals(waiting))
     if arrival.new.size == 0 and changes is None and same:
-        return Extension(manifest, 0, 0, 0, 0, 0, growth.notes or (NOTHING_NEW,))
+        return Extension(manifest, 0, 0, 0, 0, 0, notes or (NOTHING_NEW,))
     child = _child(manifest, arrival, growth, changes)
-    moved = _moved(manifest, child)
-    if moved:
-        raise SplitError(
-            f"extending {manifest.name} {manifest.version} would move {moved:,} rows; it was not extended."
-        )
+    title = f"{manifest.name} {manifest.version}"
+    older = child.at_generation(manifest.generation)
+    if older.split_id != manifest.split_id:
+        moved = int((older.membership.codes != manifest.membership.codes).any(axis=1).sum())
+        raise SplitError(f"extending {title} would move {moved:,} rows; it was not extended.")
     if (child.in_use.column() < LOCKED).all():
         raise SplitError(
-            f"extending {manifest.name} {manifest.version} would leave no row in use: each would be deleted or "
-            "quarantined; it was not extended. Look at the groups in the data, or split them anew."
+            f"extending {title} would leave no row in use: each would be deleted or quarantined; it was not extended. "
+            "Look at the groups in the data, or split them anew."
         )
-    n, notes = 0 if waiting is None else waiting.num_rows, growth.notes
-    if n:
-        until = verb(n, "its target is", "their targets are")
-        notes += (f"{amount(n, 'row')} {verb(n, 'waits', 'wait')} until {until} known.",)
+    if waiting is not None:
+        n, are = waiting.num_rows, verb(waiting.num_rows, "its target is", "their targets are")
+        notes += (f"{amount(n, 'row')} {verb(n, 'waits', 'wait')} until {are} known.",)
+    quarantined = [int(np.count_nonzero(each.status == QUARANTINED)) for each in (manifest, child)]
     return Extension(
         manifest=child,
-        added=int(arrival.new.size),
-        deleted=int(arrival.gone.size),
-        returned=int(arrival.back.size),
-        quarantined=_quarantined(child) - _quarantined(manifest),
-        moved=moved,
+        added=arrival.new.size,
+        deleted=arrival.gone.size,
+        returned=arrival.back.size,
+        quarantined=quarantined[1] - quarantined[0],
+        moved=0,
         notes=notes,
     )
-
-
-def _quarantined(manifest: Manifest) -> int:
-    return int(np.count_nonzero(manifest.status == QUARANTINED))
 
 
 def require_growable(manifest: Manifest) -> None:
@@ -153,28 +147,22 @@ def require_present(manifest: Manifest, gone: int, n_known: int, most: float) ->
         )
 
 
-def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChange | None:
-    """Return whose status changes: gone rows deleted, returned rows active, rows of merged groups quarantined."""
+def _changes(manifest: Manifest, arrival: Arrival, torn: Ints) -> StatusChange | None:
+    """Return whose status changes: gone rows deleted, returned rows active, torn rows quarantined."""
     assert manifest.keys is not None
-    rows = [
-        (manifest.keys.take(arrival.gone), DELETED),
-        (manifest.keys.take(arrival.back), 0),
-        (arrival.keys.slice(0, 0) if growth.quarantined is None else growth.quarantined, QUARANTINED),
-    ]
-    if not any(keys.num_rows for keys, _ in rows):
-        return None
-    status = np.concatenate([np.full(keys.num_rows, value, dtype=np.int8) for keys, value in rows])
-    return StatusChange(manifest.generation + 1, pa.concat_tables([keys for keys, _ in rows]).combine_chunks(), status)
+    rows = {
+        DELETED: manifest.keys.take(arrival.gone),
+        ACTIVE: manifest.keys.take(arrival.back),
+        QUARANTINED: arrival.keys.take(torn),
+    }
+    status = np.repeat(np.array(list(rows), dtype=np.int8), [keys.num_rows for keys in rows.values()])
+    keys = pa.concat_tables(rows.values()).combine_chunks()
+    return StatusChange(manifest.generation + 1, keys, status) if keys.num_rows else None
 
 
 def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: StatusChange | None) -> Manifest:
     assert manifest.keys is not None
     generation = manifest.generation + 1
-    if generation > MOST_GENERATIONS:
-        raise SplitError(
-            f"{manifest.name} of version {manifest.version} has grown {manifest.generation:,} times, and its files are "
-            "numbered by four digits; split anew: a new major version."
-        )
     both = pa.concat_tables([manifest.keys, arrival.keys.take(arrival.new)]).combine_chunks()
     order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in both.column_names]).to_numpy()
     keys = both.take(order).combine_chunks()
@@ -184,8 +172,8 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     content = digest_json(digests) if arrival.waiting is None else content_of(digests, arrival.waiting)
     algorithm, parent = manifest.algorithm | {"growing": GROWING_VERSION}, manifest.split_id
     return manifest.altered(
-        group_table=growth.groups if growth.groups is not None else manifest.group_table,
-        state=growth.state or manifest.state,
+        group_table=growth.groups,
+        state=growth.state,
         version=f"{manifest.version.partition('.')[0]}.{generation}",
         parent_split_id=parent,
         fingerprint=content,
@@ -201,24 +189,18 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     )
 
 
-def _moved(parent: Manifest, child: Manifest) -> int:
-    """Return how many rows of ``parent`` have another fold in ``child``: 0, by the parent's identity made anew."""
-    before = child.at_generation(parent.generation)
-    if before.split_id == parent.split_id:
-        return 0
-    return max(int((before.membership.codes != parent.membership.codes).any(axis=1).sum()), 1)
-
-
 class Arrival:
-    """The used columns of the data in key order; ``known`` is each row's place in the manifest, -1 for a new row.
+    """The used columns of the data in key order, each row beside the manifest.
 
-    ``waiting``: the keys of the rows that are left out, because their targets are not known yet. Raises SplitError for
-    missing values and repeated keys.
+    ``known`` is each row's place in the manifest, ``status`` its status there, ``codes`` its codes (rows by repeats):
+    -1, NEW and -4 of new rows. ``gone`` are the rows of the manifest that the data lack and that were not deleted
+    before, ``back`` those that were deleted and stand in the data again. ``waiting``: the keys of the rows that are
+    left out, because their targets are not known yet. Raises SplitError for missing values and repeated keys.
     """
 
     def __init__(self, manifest: Manifest, data: Any, batch: bool) -> None:
         assert manifest.keys is not None
-        self.manifest, self.batch, spec = manifest, batch, manifest.spec
+        self.batch, spec = batch, manifest.spec
         used = used_columns(spec, replace(manifest.splitter.needs, fixed=False))  # nobody gives new rows a fold
         if batch and spec.may_wait:
             raise SplitError(
@@ -230,50 +212,24 @@ class Arrival:
         table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
         self.table = table if order is None else table.take(order)
-        self.known = positions_in(manifest.keys, self.keys)
+        self.keys = self.table.select(manifest.keys.column_names)
         self.waiting = waiting_keys(waiting, spec, manifest.types, self.keys)
-        repeated = np.flatnonzero(self.known >= 0)
-        if batch and repeated.size:
-            key = ", ".join(map(shown, self.keys.slice(int(repeated[0]), 1).to_pylist()[0].values()))
+        self.known = positions_in(manifest.keys, self.keys)
+        is_new = self.known < 0
+        # Of a new row row 0 is read here, and what is read is set next.
+        places = np.maximum(self.known, 0)
+        self.status, self.codes = manifest.status[places], manifest.membership.codes[places].astype(np.int64)
+        self.status[is_new], self.codes[is_new] = NEW, UNKNOWN
+        self.new, known = np.flatnonzero(is_new), self.known[~is_new]
+        if batch and known.size:
+            key = ", ".join(map(shown, self.keys.slice(int(np.argmin(is_new)), 1).to_pylist()[0].values()))
             raise SplitError(
-                f"{repeated.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(repeated.size, 'is', 'are')} "
+                f"{known.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(known.size, 'is', 'are')} "
                 f"in the manifest already (first key {key}); pass new rows only, or the whole table without batch."
             )
-
-    @property
-    def keys(self) -> pa.Table:
-        """The key columns."""
-        assert self.manifest.keys is not None
-        return self.table.select(self.manifest.keys.column_names)
-
-    @cached_property
-    def new(self) -> NDArray[np.int64]:
-        """The rows of the data that the manifest does not know."""
-        return np.flatnonzero(self.known < 0)
-
-    @cached_property
-    def gone(self) -> NDArray[np.int64]:
-        """The rows of the manifest that the data lack, and that were not deleted before."""
-        if self.batch:
-            return np.empty(0, dtype=np.int64)
-        present = np.zeros(self.manifest.n, dtype=np.bool_)
-        present[self.known[self.known >= 0]] = True
-        return np.flatnonzero(~present & (self.manifest.status != DELETED))
-
-    @cached_property
-    def back(self) -> NDArray[np.int64]:
-        """The rows of the manifest that were deleted and stand in the data again."""
-        positions = self.known[self.known >= 0]
-        return np.asarray(positions[self.manifest.status[positions] == DELETED])
-
-    def active(self) -> NDArray[np.bool_]:
-        """Return which rows of the data are in the manifest and in use."""
+        absent = manifest.status != DELETED
+        absent[known] = False
+        self.gone = np.flatnonzero(absent & (not batch))
+        self.back = self.known[self.status == DELETED]
         # A row that was deleted and stands in the data again is in use: extending sets its status back.
-        return np.asarray((self.known >= 0) & (self.manifest.status[np.maximum(self.known, 0)] != QUARANTINED))
-
-    def codes(self) -> NDArray[Any]:
-        """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
-        # A new row reads row 0 here; its code is set to UNKNOWN next.
-        codes = self.manifest.membership.codes[np.maximum(self.known, 0)].astype(np.int64)
-        codes[self.known < 0] = UNKNOWN
-        return codes
+        self.in_use = ~np.isin(self.status, (NEW, QUARANTINED))

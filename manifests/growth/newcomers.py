@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,12 +21,10 @@ from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.tables.canonical import amount, canonical_table, encoded, infer_type, listed
+from evenfold.manifests.tables.keys import waiting_rows
 from evenfold.manifests.tables.read import blocks_of, read_table, schema_of
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from .arrivals import _Arrived
 
 MOST_CATEGORIES = 1000
 
@@ -133,90 +132,136 @@ TELLING = {
 MEASURED = 0.05  # the largest share of one value in a column of measures
 RESTATED = 0.95  # a rank correlation that no honest feature has with the target
 Rows = NDArray[np.int64]
-Check = Callable[["_Arrived", Rows, Rows], Outcome]
 
 
-def _column(arrived: _Arrived, name: str) -> pa.Array | None:
-    """Return a column; None of one that holds another kind of value than it did, which is another finding.
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """A table beside the manifest that does not know its new rows yet, and the columns that matter (None: all)."""
 
-    One without a role is not kept: a table has more of them than fit into memory.
-    """
-    joined, spec = arrived.joined, arrived.manifest.spec
-    try:
-        if name in spec.columns.roles():
-            return joined.column(name).combine_chunks()
-        table = read_table(joined.source, [name], spec.types)
-        return canonical_table(table, [name], arrived.manifest.types).column(name).combine_chunks()
-    except SplitError:
-        return None
+    joined: Joined
+    snapshot: Snapshot | None
+    columns: Collection[str] | None
 
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """The types of the columns that have one."""
+        return types_of(self.joined.source)
 
-def _codes(arrived: _Arrived, name: str) -> Rows:
-    """Return a number for each row's value of a column, -1 where it has none."""
-    column = _column(arrived, name)
-    return np.full(arrived.joined.n, -1) if column is None else encoded(column)[0]
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest before it is extended."""
+        return self.joined.manifest
 
+    @property
+    def kept_target(self) -> pa.Array | None:
+        """The known rows' target as it was, in key order, where it was kept."""
+        kept = self.snapshot
+        return kept.target if kept is not None and kept.split_id == self.manifest.split_id else None
 
-def _times(arrived: _Arrived, name: str | None) -> NDArray[np.float64] | None:
-    """Return times in microseconds, or whole numbers as they are; None of any other column, or with gaps."""
-    times = None if name is None else _column(arrived, name)
-    temporal = times is not None and pa.types.is_temporal(times.type)
-    if times is None or times.null_count or not (temporal or pa.types.is_integer(times.type)):
-        return None
-    numbers = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64()) if temporal else times
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+    @cached_property
+    def new(self) -> Rows:
+        """The rows of the table that the manifest does not hold, and that do not wait."""
+        waits = waiting_rows(self.joined.table, self.manifest.spec, self.manifest.types)
+        return np.flatnonzero((self.joined.place < 0) & ~waits)
 
+    @cached_property
+    def older(self) -> Rows:
+        """The rows of the table that the manifest holds, in its order."""
+        return self.joined.row_of[self.joined.row_of >= 0]
 
-def _parts(arrived: _Arrived, older: Rows, size: int) -> list[Rows]:
-    """Return the known rows in parts of about the new ones' number, in order of time; by generation without times."""
-    when, born = _times(arrived, arrived.manifest.spec.columns.time), arrived.manifest.born
-    if when is None:
-        order = None if born is None else born[arrived.joined.place[older]]
-        parts = [] if order is None else [older[order == each] for each in np.unique(order)]
+    @cached_property
+    def parts(self) -> list[Rows]:
+        """The known rows in parts of about the new ones' number, in order of time; by generation without times."""
+        when, born = self.times(self.manifest.spec.columns.time), self.manifest.born
+        if when is not None:
+            n = min(max(self.older.size // self.new.size, PARTS[0]), PARTS[1])
+            return np.array_split(self.older[np.argsort(when[self.older], kind="stable")], n)
+        if born is None:
+            return []
+        generation = born[self.joined.place[self.older]]
+        parts = [self.older[generation == each] for each in np.unique(generation)]
         return [part for part in parts if part.size >= FEWEST]
-    n = min(max(older.size // size, PARTS[0]), PARTS[1])
-    return np.array_split(older[np.argsort(when[older], kind="stable")], n)
+
+    def column(self, name: str) -> pa.Array | None:
+        """Return a column; None of one that holds another kind of value than it did, which is another finding.
+
+        One without a role is not kept: a table has more of them than fit into memory.
+        """
+        spec = self.manifest.spec
+        try:
+            if name in spec.columns.roles():
+                return self.joined.column(name).combine_chunks()
+            table = read_table(self.joined.source, [name], spec.types)
+            return canonical_table(table, [name], self.manifest.types).column(name).combine_chunks()
+        except SplitError:
+            return None
+
+    def codes(self, name: str) -> Rows:
+        """Return a number for each row's value of a column, -1 where it has none."""
+        column = self.column(name)
+        return np.full(self.joined.n, -1) if column is None else encoded(column)[0]
+
+    def times(self, name: str | None) -> NDArray[np.float64] | None:
+        """Return times in microseconds, or whole numbers as they are; None of any other column, or with gaps."""
+        times = None if name is None else self.column(name)
+        temporal = times is not None and pa.types.is_temporal(times.type)
+        if times is None or times.null_count or not (temporal or pa.types.is_integer(times.type)):
+            return None
+        numbers = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64()) if temporal else times
+        return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+    def numbers(self, name: str) -> NDArray[np.float64] | None:
+        """Return a column of numbers, or the codes of two classes; None of any other."""
+        column = self.column(name)
+        if column is None:
+            return None
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        codes = encoded(column)[0]
+        return codes.astype(np.float64) if codes.max(initial=-1) == 1 else None
 
 
-def constant_columns(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
+def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, message: str) -> Outcome:
+    """Tell of the columns whose figure is now (the first) far above the most that it was (the second)."""
+    risen = {name: (now, most) for name, (now, most) in figures.items() if now - most > TELLING[check]}
+    if not risen:
+        return None
+    columns = (f"{name} ({now:{form}}, at most {most:{form}} before)" for name, (now, most) in risen.items())
+    figure = max(now - most for now, most in risen.values())
+    return Found(figure, message.format(listed(columns, 5)), {"columns": [*risen]})
+
+
+def constant_columns(arrived: Arrived) -> Outcome:
     """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near.
 
     With fewer than 3 earlier parts a column that names the month is no different: only measures, which hardly repeat
     in the known rows, are asked then.
     """
-    parts, columns = _parts(arrived, older, new.size), arrived.manifest.spec.columns
+    parts, columns, shares = arrived.parts, arrived.manifest.spec.columns, {}
     only_measures = len(parts) < PARTS[0]
-    if only_measures:
-        parts = [older]
     roles = {*columns.key, *columns.grouped, columns.time, columns.target}
-    rises = {}
     for name in sorted({*(arrived.columns or arrived.types)} & {*arrived.types} - roles):
-        codes = _codes(arrived, name) + 1
-        if only_measures and (np.unique(codes[older]).size < older.size / 2 or _commonest(codes[older]) > MEASURED):
-            continue
-        before, now = max(_commonest(codes[part]) for part in parts), _commonest(codes[new])
-        if now - before > TELLING["constant_columns"]:
-            rises[name] = (now - before, before, now)
-    listing = listed(
-        (f"{name} ({now:.0%}, at most {before:.0%} before)" for name, (_, before, now) in rises.items()), 5
-    )
-    message = f"one value, or none, fills most of {listing} in {amount(int(new.size), 'new row')}."
-    return Found(max(rise[0] for rise in rises.values()), message, {"columns": [*rises]}) if rises else None
+        codes = arrived.codes(name) + 1
+        now, *before = (
+            float(np.bincount(codes[rows]).max() / rows.size)
+            for rows in (arrived.new, *([arrived.older] if only_measures else parts))
+        )
+        repeats = np.unique(codes[arrived.older]).size < arrived.older.size / 2 or before[0] > MEASURED
+        if not (only_measures and repeats):
+            shares[name] = now, max(before)
+    message = f"one value, or none, fills most of {{}} in {amount(arrived.new.size, 'new row')}."
+    return _risen("constant_columns", shares, ".0%", message)
 
 
-def _commonest(codes: Rows) -> float:
-    return float(np.bincount(codes).max() / codes.size)
-
-
-def repeated_targets(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
+def repeated_targets(arrived: Arrived) -> Outcome:
     """Look for numbers as targets that repeat more often than any earlier part's, or less often than each."""
-    name = arrived.manifest.spec.columns.target
+    name, n = arrived.manifest.spec.columns.target, arrived.new.size
     if name is None or not arrived.joined.is_numeric(name):
         return NotAsked("the target is no number")
-    codes, parts = _codes(arrived, name) + 1, _parts(arrived, older, new.size) or [older]
-    now, *before = (_repeats(codes[part]) + 1 / new.size for part in (new, *parts))
+    codes, parts = arrived.codes(name) + 1, arrived.parts or [arrived.older]
+    now, *before = (_repeats(codes[part]) + 1 / n for part in (arrived.new, *parts))
     more, less = now / max(before), min(before) / now
-    sentence = f"two of {amount(int(new.size), 'new row')} have one {name} {max(more, less):.3g} times"
+    sentence = f"two of {amount(n, 'new row')} have one {name} {max(more, less):.3g} times"
     message = f"{sentence} {'more' if more > less else 'less'} often than before"
     message += ": capped, rounded or filled." if more > less else ": made of something else."
     return Found(max(more, less), message) if max(more, less) > TELLING["repeated_targets"] else None
@@ -227,36 +272,21 @@ def _repeats(codes: Rows) -> float:
     return float((counts * (counts - 1)).sum()) / (codes.size * (codes.size - 1))
 
 
-def restated_target(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
+def restated_target(arrived: Arrived) -> Outcome:
     """Look for columns of numbers that put the new rows in their target's order, as they did in no earlier part."""
-    columns = arrived.manifest.spec.columns
+    columns, parts, orders = arrived.manifest.spec.columns, arrived.parts or [arrived.older], {}
     if columns.target is None:
         return NotAsked("the split has no target")
-    parts, rises = _parts(arrived, older, new.size) or [older], {}
-    y = _numbers(arrived, columns.target)
+    y = arrived.numbers(columns.target)
     if y is None:  # several classes, or text
         return None
     for name in sorted({*arrived.types} - {*columns.key, columns.target}):
-        x = _numbers(arrived, name)
-        if x is None or (now := _order(x[new], y[new])) < RESTATED:
-            continue
-        before = max(_order(x[part], y[part]) for part in parts)
-        if now - before > TELLING["restated_target"]:
-            rises[name] = (now - before, now, before)
-    listing = listed((f"{name} ({now:.2f}, at most {most:.2f} before)" for name, (_, now, most) in rises.items()), 5)
-    message = f"{columns.target} of {amount(int(new.size), 'new row')} stands in the order of {listing}: one made from"
-    return Found(max(rises.values())[0], f"{message} the other.", {"columns": [*rises]}) if rises else None
-
-
-def _numbers(arrived: _Arrived, name: str) -> NDArray[np.float64] | None:
-    """Return a column of numbers, or the codes of two classes; None of any other."""
-    column = _column(arrived, name)
-    if column is None:
-        return None
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
-    codes = encoded(column)[0]
-    return codes.astype(np.float64) if codes.max(initial=-1) == 1 else None
+        x = arrived.numbers(name)
+        if x is not None and (now := _order(x[arrived.new], y[arrived.new])) >= RESTATED:
+            orders[name] = now, max(_order(x[part], y[part]) for part in parts)
+    rows = amount(arrived.new.size, "new row")
+    message = f"{columns.target} of {rows} stands in the order of {{}}: one made from the other."
+    return _risen("restated_target", orders, ".2f", message)
 
 
 def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -269,16 +299,16 @@ def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     return abs(float(ranks[0] @ ranks[1])) / largest if largest > 0 else 0.0
 
 
-def copied_rows(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
+def copied_rows(arrived: Arrived) -> Outcome:
     """Look for new rows that are known ones, or one another, under other keys, with or without times and groups.
 
     What known rows share with one another, for few values tell them apart, is taken off. Columns that hold nothing but
     new values, as a number of the month does, are left out too where the rest still tells known rows apart.
     """
-    columns = arrived.manifest.spec.columns
+    columns, new, older = arrived.manifest.spec.columns, arrived.new, arrived.older
     names = [name for name in arrived.types if name not in columns.key]
     figure, moved = 0.0, {*columns.grouped, columns.time}
-    coded = {name: _codes(arrived, name) for name in names}
+    coded = {name: arrived.codes(name) for name in names}
     stamps = {name for name, codes in coded.items() if not np.isin(codes[new], codes[older]).any()}
     for without in ((), moved, moved | stamps):
         compared = [name for name in names if name not in without]
@@ -300,13 +330,12 @@ def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
     return float(np.isin(values[rows], once[counts > 1]).mean())
 
 
-def jumps_in_time(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
+def jumps_in_time(arrived: Arrived) -> Outcome:
     """Look for new rows further from the known times (named, or any) than their number explains at their pace."""
-    role = arrived.manifest.spec.columns.time
+    role, new, older, jumps = arrived.manifest.spec.columns.time, arrived.new, arrived.older, []
     of_times = [name for name, kind in arrived.types.items() if kind in ("timestamp", "date")]
-    jumps = []
     for name in [role] if role else of_times:
-        when = _times(arrived, name)
+        when = arrived.times(name)
         if when is None:
             continue
         low, high = float(when[older].min()), float(when[older].max())
@@ -322,11 +351,11 @@ def jumps_in_time(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     return Found(figure, message) if most > TELLING["jumps_in_time"] else None
 
 
-def swallowing_groups(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
+def swallowing_groups(arrived: Arrived) -> Outcome:
     """Look for a group that most new rows are of, and that is larger than any known group was."""
-    worst = (0.0, "", 0, 0)
+    worst, new, older = (0.0, "", 0, 0), arrived.new, arrived.older
     for name in arrived.manifest.spec.columns.grouped:
-        codes = _codes(arrived, name) + 1
+        codes = arrived.codes(name) + 1
         counts, before = np.bincount(codes[new]), int(np.bincount(codes[older])[1:].max(initial=1))
         counts[0] = 0  # rows without a group are none together
         size = int(counts.max()) + int(np.count_nonzero(codes[older] == counts.argmax()))
@@ -337,13 +366,12 @@ def swallowing_groups(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     return Found(ratio, f"{message} ({before:,} rows).") if ratio > TELLING["swallowing_groups"] else None
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Callable[[Arrived], Outcome], ...] = (
     constant_columns, repeated_targets, restated_target, copied_rows, jumps_in_time, swallowing_groups,
 )  # fmt: skip
 
 
-def of_new_rows(check: Check, arrived: _Arrived) -> Outcome:
-    """Ask a check of the new rows beside the known ones, by their places in the table; not where they are few."""
-    new, older = arrived.new, arrived.joined.row_of[arrived.joined.row_of >= 0]
-    few = min(new.size, older.size) < FEWEST
-    return NotAsked("there are few new rows") if few else check(arrived, new, older)
+def of_new_rows(check: Callable[[Arrived], Outcome], arrived: Arrived) -> Outcome:
+    """Ask a check of the new rows beside the known ones; not where either are few."""
+    few = min(arrived.new.size, arrived.older.size) < FEWEST
+    return NotAsked("there are few new rows") if few else check(arrived)

@@ -159,21 +159,30 @@ def _waiting(header: Header) -> list[Any]:
 
 def prove_files(header: Header, folder: Path) -> None:
     """Raise SplitError where a file that ``header`` lists is absent or has other bytes, or one is there unlisted."""
-    files = header["files"]
-    unlisted = {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {entry["path"] for entry in files}
-    if unlisted:
-        raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(sorted(unlisted))}; {REMEDY}")
-    require_readable(folder / entry["path"] for entry in files)  # a link among them leads anywhere
-    for entry in files:
-        file, wanted = folder / entry["path"], entry["sha256"]
-        try:
-            digest = sha256(file)
-        except FileNotFoundError:
-            raise SplitError(f"{file} is missing; {REMEDY}") from None
-        except OSError as error:
-            raise SplitError(f"{file} cannot be read ({error.strerror}); {REMEDY}") from None
-        if digest != wanted:
-            raise SplitError(f"{file} is damaged: its SHA-256 is not the {wanted[:12]} of manifest.json; {REMEDY}")
+    if names := unlisted(header, folder):
+        raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(names)}; {REMEDY}")
+    require_readable(folder / entry["path"] for entry in header["files"])  # a link among them leads anywhere
+    for entry in header["files"]:
+        prove_file(folder / entry["path"], entry)
+
+
+def unlisted(header: Header, folder: Path) -> list[str]:
+    """Return the files of ``folder`` that a reader would take for parts of the manifest, and that it does not list."""
+    return sorted(
+        {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {each["path"] for each in header["files"]}
+    )
+
+
+def prove_file(file: Path, entry: ListedFile) -> None:
+    """Raise SplitError where a file is absent, cannot be read, or has other bytes than the header says."""
+    try:
+        digest = sha256(file)
+    except FileNotFoundError:
+        raise SplitError(f"{file} is missing; {REMEDY}") from None
+    except OSError as error:
+        raise SplitError(f"{file} cannot be read ({error.strerror}); {REMEDY}") from None
+    if digest != entry["sha256"]:
+        raise SplitError(f"{file} is damaged: its SHA-256 is not the {entry['sha256'][:12]} of manifest.json; {REMEDY}")
 
 
 def sha256(path: Path) -> str:

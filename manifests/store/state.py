@@ -6,7 +6,7 @@ strategy can hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -88,7 +88,7 @@ class State:
         """Return the state that a header holds."""
         if values is None:
             return None
-        shares = {int(code): float(share) for code, share in values["shares"]} if "shares" in values else None
+        shares = dict(values["shares"]) if "shares" in values else None
         return cls(shares, values.get("edges"), values.get("classes"), values.get("counts"))
 
     def to_json(self) -> Remembered:
@@ -113,8 +113,8 @@ class State:
             columns: list[Classed] = list(zip(y.codes.T, y.levels, strict=True))
         else:
             columns = [encode(y, "y")]
-        codes, levels = _classed(columns)
-        numbers = [by_name.setdefault(_name(level), len(by_name)) for level in levels]
+        codes, levels = _classed(columns, n)
+        numbers = [by_name.setdefault(_name(level), len(by_name)) for level in levels or ()]
         new = [list(name) if isinstance(name, tuple) else name for name in list(by_name)[len(self.classes or ()) :]]
         return np.array(numbers, dtype=np.int64)[codes], replace(self, classes=[*(self.classes or ()), *new])
 
@@ -122,8 +122,13 @@ class State:
 Classed = tuple[NDArray[Any], Sequence[Any]]  # the codes of a column's rows, and what they stand for
 
 
-def _classed(columns: Sequence[Classed]) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return the stratum of each row by first appearance, and the classes as JSON has them: one, or one a column."""
+def _classed(columns: Sequence[Classed], n: int) -> tuple[NDArray[Any], list[Any] | None]:
+    """Return the stratum of each of ``n`` rows by first appearance, and the classes as JSON has them.
+
+    A class is one value, or a list of one a column; where there is no column all rows are of one stratum.
+    """
+    if not columns:
+        return np.zeros(n, dtype=np.int8), None
     if len(columns) == 1:
         return columns[0][0], [plain(level) for level in columns[0][1]]
     strata: Any = 0
@@ -148,44 +153,35 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
                 return None
         codes, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
         shares = dict(zip(codes.tolist(), (n / n.sum()).tolist(), strict=True))
-    if rows.y is None:
-        return _counted(shares, membership.codes, np.zeros(rows.n, dtype=np.int8))
-    if rows.y.dtype.kind != "f":
-        columns = [(rows.y, rows.levels)] if rows.y.ndim == 1 else list(zip(rows.y.T, rows.levels, strict=True))
-        return _counted(shares, membership.codes, *_classed(columns))
+    if rows.y is None or rows.y.dtype.kind != "f":
+        columns: list[Classed] = []
+        if rows.y is not None:
+            columns = [(rows.y, rows.levels)] if rows.y.ndim == 1 else list(zip(rows.y.T, rows.levels, strict=True))
+        return _remembered(shares, membership.codes, *_classed(columns, rows.n))
     # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
     bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
     cuts = np.arange(1, bins) * rows.n // bins
     cut = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
-    edges = np.array(list(dict.fromkeys(cut.tolist())))
-    return _counted(shares, membership.codes, np.searchsorted(edges, rows.y, side="right"), edges=edges)
+    edges = list(dict.fromkeys(cut.tolist()))
+    return _remembered(shares, membership.codes, np.searchsorted(edges, rows.y, side="right"), edges=edges)
 
 
-def _counted(
+def _remembered(
     shares: dict[int, float], codes: NDArray[Any], strata: NDArray[Any],
-    classes: list[Any] | None = None, edges: NDArray[np.float64] | None = None,
+    classes: list[Any] | None = None, edges: list[float] | None = None,
 ) -> State | None:  # fmt: skip
     """Return a first state with the rows of each code (rows by repeats) and stratum; None of too many to remember."""
-    cuts = None if edges is None else list(map(float, edges))
-    state = State(shares if len(shares) <= MOST_SHARES else None, cuts, classes)
-    (n, n_repeats), n_strata = codes.shape, state.n_strata
-    if len(shares) * n_strata * n_repeats > MOST_CELLS:
+    state = State(shares if len(shares) <= MOST_SHARES else None, edges, classes)
+    if len(shares) * state.n_strata * codes.shape[1] > MOST_CELLS:
         return state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None
-    counts = np.zeros((n_repeats, len(shares), n_strata), dtype=np.int64)
-    for start in range(0, n, STRETCH):
-        here = slice(start, start + STRETCH)
-        for repeat, of_repeat in enumerate(codes[here].T):
-            counts[repeat] += cell_counts(bins_of(of_repeat, shares), strata[here], len(shares), n_strata)
-    return replace(state, counts=counts.tolist())
+    return replace(state, counts=held_of(shares, codes, strata, state.n_strata).tolist())
 
 
-def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
-    """Return the number of each code among ``shares``, -1 for one that has no share."""
-    lookup = {code: number for number, code in enumerate(shares)}
-    # A table from the least code on: each row's bin is one look-up, of millions of rows as of ten.
-    span = range(UNKNOWN, int(codes.max(initial=UNKNOWN)) + 1)
-    numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in span])
-    return np.asarray(numbers[codes - UNKNOWN])
+def held_of(shares: Mapping[int, float], codes: NDArray[Any], strata: NDArray[Any], n_strata: int) -> NDArray[np.int64]:
+    """Return the rows of each stratum that each code with a share holds (repeats by codes by strata)."""
+    places = np.array(list(shares)) - UNKNOWN  # from the least code on
+    n_codes = max(int(codes.max(initial=UNKNOWN)) - UNKNOWN, int(places.max())) + 1
+    return np.stack([cell_counts(column, strata, n_codes, n_strata, UNKNOWN)[places] for column in codes.T])
 
 
 def plain(value: Any) -> Any:
@@ -197,13 +193,15 @@ def _name(level: Any) -> Any:
     return tuple(level) if isinstance(level, list) else level
 
 
-def cell_counts(bins: NDArray[Any], strata: NDArray[Any], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
-    """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out."""
+def cell_counts(
+    bins: NDArray[Any], strata: NDArray[Any], n_bins: int, n_of_strata: int, first: int = 0
+) -> NDArray[np.int64]:
+    """Return the rows of each stratum in each bin (bins by strata), from bin ``first`` on; those below are left out."""
     cells = np.zeros(n_bins * n_of_strata, dtype=np.int64)
     for start in range(0, bins.size, STRETCH):  # a hundred million rows need no copy as large as they are
         here = slice(start, start + STRETCH)
-        numbers = bins[here].astype(np.int64) * n_of_strata + strata[here]
-        placed = bins[here] >= 0
+        numbers = (bins[here].astype(np.int64) - first) * n_of_strata + strata[here]
+        placed = bins[here] >= first
         cells += np.bincount(numbers if placed.all() else numbers[placed], minlength=cells.size)
     return cells.reshape(n_bins, n_of_strata)
 
@@ -315,13 +313,12 @@ class GroupTable:
 
     def state(self, splitter: LabelSplitter, labels: Labels, locked: float) -> State | None:
         """Return the first state, as ``first_state`` does of rows."""
-        shares = shares_of(splitter, len(labels.tested), locked)
+        shares = shares_of(splitter, labels.n_bins, locked)
         if self.edges is not None:
-            return _counted(shares, labels.codes, self.strata[0], edges=self.edges)
-        if not self.strata:
-            return _counted(shares, labels.codes, np.zeros(len(labels.codes), dtype=np.int8))
-        levels = (to_numpy(levels).tolist() for levels in self.levels)
-        return _counted(shares, labels.codes, *_classed(list(zip(self.strata, levels, strict=True))))
+            return _remembered(shares, labels.codes, self.strata[0], edges=self.edges.tolist())
+        classes = (to_numpy(levels).tolist() for levels in self.levels)
+        columns = list(zip(self.strata, classes, strict=True))
+        return _remembered(shares, labels.codes, *_classed(columns, labels.n))
 
     def group_table(self, of_groups: NDArray[Any]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,18 @@ from evenfold.manifests.store.stored import read_manifest
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 
-from .header import REMEDY, Header, ListedFile, NoManifestError, folder_of, read_header, sha256
+from .header import (
+    REMEDY,
+    VERSION,
+    Header,
+    ListedFile,
+    NoManifestError,
+    folder_of,
+    prove_file,
+    read_header,
+    unlisted,
+)
 from .write import BLOCK_ROWS, describe, digest_table
-
-PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")
 
 
 class Damage(Strict):
@@ -33,28 +40,20 @@ class Damage(Strict):
     last_row: int | None = None
 
 
-Proven = str | Damage | None  # what was made anew, what differs, or nothing to prove
-
-
-def damaged_files(folder: Path, entries: list[ListedFile]) -> Iterator[Damage]:
-    """Yield the damage of each listed file, and the files that a reader would take for parts of the manifest."""
-    for entry in entries:
-        file, name, rows = folder / entry["path"], entry["path"], amount(int(entry["rows"]), "row")
-        if not file.exists():
-            yield _differs(f"{name} is missing, and its {rows} with it", name)
-            continue
-        same_bytes = sha256(file) == entry["sha256"]
-        block = _first_damaged_block(file, entry)
-        if same_bytes and (block or file.stat().st_size != entry["bytes"]):
-            yield _differs(f"manifest.json does not say of {name} what its undamaged bytes hold")
-        elif block:
-            yield block
-        elif not same_bytes:
-            yield _differs(f"{name} has other bytes than were written, and all its rows", name)
-    listed = {entry["path"] for entry in entries}
-    for name in sorted(file.name for part in PARTS_OF_A_MANIFEST for file in folder.glob(f"{part}.parquet")):
-        if name not in listed:
-            yield Damage(file=name, message=f"{name} is not listed in manifest.json; remove it.")
+def damaged_files(folder: Path, header: Header) -> Iterator[Damage]:
+    """Yield the damage of each listed file, by its first damaged block, and the files that nobody listed."""
+    for entry in header["files"]:
+        file, name = folder / entry["path"], entry["path"]
+        try:
+            prove_file(file, entry)
+        except SplitError as error:
+            block = _first_damaged_block(file, entry) if file.is_file() else None
+            yield block or Damage(file=name, message=str(error))
+        else:
+            if _first_damaged_block(file, entry) or file.stat().st_size != entry["bytes"]:
+                yield _differs(f"manifest.json does not say of {name} what its undamaged bytes hold")
+    for name in unlisted(header, folder):
+        yield Damage(file=name, message=f"{name} is not listed in manifest.json; remove it.")
 
 
 def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
@@ -123,16 +122,13 @@ def verify(folder: Any) -> Verification:
     path = folder_of(folder)
     try:
         header = read_header(path)
-        damages = list(damaged_files(path, header["files"]))
+        damages = list(damaged_files(path, header))
         if not damages:
             return _proved(path, header)
     except NoManifestError:
         raise
     except SplitError as error:
         damages = [Damage(file="manifest.json", message=str(error))]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"manifest.json is not the header of a manifest ({type(error).__name__}: {_short(error)})"
-        damages = [_differs(why)]
     return Verification(folder=str(path), intact=False, damages=damages)
 
 
@@ -140,25 +136,11 @@ def _proved(path: Path, header: Header) -> Verification:
     held = read_manifest(path)
     blocks = sum(len(entry["blocks"]) for entry in header["files"])
     files = f"{amount(len(header['files']), 'file')} and {amount(blocks, 'block')} have the digests recorded of them"
-    proved, not_proved, damages = [files, f"the rows make split_id {held.split_id[:16]}"], [], []
-    for proof in PROOFS:
-        try:
-            proven = proof(held, header)
-        except SplitError as error:
-            not_proved.append(str(error))
-            continue
-        if isinstance(proven, Damage):
-            damages.append(proven)
-        elif proven:
-            proved.append(proven)
-    return Verification(
-        folder=str(path),
-        intact=not damages,
-        split_id=held.split_id,
-        proved=proved,
-        not_proved=not_proved,
-        damages=damages,
-    )
+    said: dict[str, list[Any]] = {"damages": [], "not_proved": []}
+    said["proved"] = [files, f"the rows make split_id {held.split_id[:16]}"]
+    for field, sentence in _proofs(held, header):
+        said[field].append(sentence)
+    return Verification(folder=str(path), intact=not said["damages"], split_id=held.split_id, **said)
 
 
 def _differs(message: str, file: str = "manifest.json") -> Damage:
@@ -166,48 +148,37 @@ def _differs(message: str, file: str = "manifest.json") -> Damage:
     return Damage(file=file, message=f"{message}; {REMEDY}")
 
 
-def _plan_is_theirs(manifest: Manifest, header: Header) -> Proven:
-    spec, parent = manifest.spec, manifest.parent_split_id
-    expected = spec.plan_id(manifest.types, manifest.fingerprint, manifest.algorithm, parent)
-    if expected != manifest.plan_id:
-        return _differs(
-            f"specification, types and fingerprint make plan_id {expected[:16]}, not {manifest.plan_id[:16]}"
-        )
-    return f"specification, types and fingerprint make plan_id {expected[:16]}"
+def _proofs(held: Manifest, header: Header) -> Iterator[tuple[str, str | Damage]]:
+    """Yield what else was made anew from the rows, by the field of a verification that it belongs to."""
+    plan_id = held.spec.plan_id(held.types, held.fingerprint, held.algorithm, held.parent_split_id)
+    made = f"specification, types and fingerprint make plan_id {plan_id[:16]}"
+    same = plan_id == held.plan_id
+    yield ("proved", made) if same else ("damages", _differs(f"{made}, not {held.plan_id[:16]}"))
 
-
-def _header_follows(manifest: Manifest, header: Header) -> Proven:
-    expected = json.loads(json.dumps(describe(manifest)))
+    expected, place = json.loads(json.dumps(describe(held))), Path(str(held.uri)).absolute().name
     wrong = [name for name in expected if name != "versions" and header.get(name) != expected[name]]
-    place = Path(str(manifest.uri)).absolute().name
-    if re.fullmatch(r"\d+\.\d+", place) and place != manifest.version:
+    if VERSION.fullmatch(place) and place != held.version and "version" not in wrong:
         wrong.append("version")
     if wrong:
-        return _differs(f"manifest.json differs in {', '.join(dict.fromkeys(wrong))} from what its rows give")
-    return "names, counts and generations are those of the rows"
+        yield "damages", _differs(f"manifest.json differs in {', '.join(wrong)} from what its rows give")
+    else:
+        yield "proved", "names, counts and generations are those of the rows"
 
+    drawn = isinstance(held.membership, Draws)
+    if held.generation and held.parent_split_id is not None and drawn and held.n_splits > MOST_MEASURED:
+        yield "not_proved", f"the parent's split_id was not made anew: that takes {held.n_splits:,} draws."
+    elif held.generation and held.parent_split_id is not None:
+        before = held.at_generation(held.generation - 1).split_id
+        moved = before != held.parent_split_id
+        made = f"the older rows make split_id {before[:16]}, not their parent's"
+        intact = f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
+        yield ("damages", _differs(made)) if moved else ("proved", intact)
 
-def _nothing_moved(manifest: Manifest, header: Header) -> Proven:
-    if not manifest.generation or manifest.parent_split_id is None:
-        return None
-    if isinstance(manifest.membership, Draws) and manifest.n_splits > MOST_MEASURED:
-        raise SplitError(f"the parent's split_id was not made anew: that takes {manifest.n_splits:,} draws.")
-    before = manifest.at_generation(manifest.generation - 1).split_id
-    if before != manifest.parent_split_id:
-        return _differs(f"the older rows make split_id {before[:16]}, not their parent's")
-    return f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
-
-
-def _draws_come_out(manifest: Manifest, header: Header) -> Proven:
-    if not isinstance(manifest.membership, Draws):
-        return None
-    chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_MEASURED)).astype(int))
-    for i in chosen.tolist():
+    if drawn:
+        chosen = np.unique(np.linspace(0, held.n_splits - 1, min(held.n_splits, MOST_MEASURED)).astype(int)).tolist()
         try:
-            manifest.in_use.pair(i)
+            for i in chosen:
+                held.in_use.pair(i)
+            yield "proved", f"{len(chosen):,} of {held.n_splits:,} draws come out as recorded"
         except SplitError as error:
-            return _differs(str(error), "resamples.parquet")
-    return f"{len(chosen):,} of {manifest.n_splits:,} draws come out as recorded"
-
-
-PROOFS = (_plan_is_theirs, _header_follows, _nothing_moved, _draws_come_out)
+            yield "damages", _differs(str(error), "resamples.parquet")

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from cases import CASES
 from evenfold.manifests import Manifest, StoredManifest, decide, join_rows, measure, require_room, write_join
-from evenfold.manifests.exchange.partition import rows_of
+from evenfold.manifests.exchange import partition
 from evenfold.manifests.store.write import describe
 from evenfold.manifests.tables.source import source_of
 from evenfold.splitters import SplitError, Splitter
@@ -290,14 +290,18 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_rows_that_are_sorted_on_disk_change_no_type_and_no_value(empty: bool, tmp_path: Path) -> None:
+def test_rows_that_are_taken_a_stretch_at_a_time_change_no_type_and_no_value(
+    empty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "BATCH_ROWS", 3)
     rows = pa.table({str(i): column for i, column in enumerate(COLUMNS)})
     order = np.array([2, 0, 1, 0])
     order = order[:0] if empty else order
-    on_disk = pa.concat_tables(rows_of(source_of(rows), order, tmp_path / "rows.parquet", memory=1))
-    assert on_disk.schema.equals(rows.schema)
-    assert on_disk.to_pylist() == rows.take(pa.array(order)).to_pylist()
-    assert not list(tmp_path.iterdir())
+    stretches = list(partition.rows_of(source_of(rows), order, memory=1))
+    assert [stretch.num_rows for stretch in stretches] == ([0] if empty else [3, 1])
+    taken = pa.concat_tables(stretches)
+    assert taken.schema.equals(rows.schema)
+    assert taken.to_pylist() == rows.take(pa.array(order)).to_pylist()
 
 
 def test_keys_and_groups_of_any_finite_number_are_taken_out_of_core(tmp_path: Path) -> None:
