@@ -40,11 +40,11 @@ from .tables.canonical import (
     require_complete as require_complete,
 )
 from .tables.keys import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
+from .tables.memory import NoRoomError as NoRoomError, fits_in_memory as fits_in_memory, require_room as require_room
 from .tables.read import (
-    blocks_of as blocks_of,
     column_names as column_names,
     data_files as data_files,
     read_table as read_table,
+    source_of as source_of,
     write_whole as write_whole,
 )
-from .tables.source import NoRoomError as NoRoomError, fits_in_memory as fits_in_memory, require_room as require_room

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +21,8 @@ from .spec import Columns
 from .store.state import is_numeric_target
 from .tables.canonical import canonical_table, encoded, numbered, require_complete, require_years, to_numpy
 from .tables.keys import Lookup, pseudonyms
-from .tables.read import apart_of, column_names, read_table
+from .tables.read import source_of
+from .tables.source import Source
 
 ROLES = ("train", "test")
 Counts = NDArray[np.int64]
@@ -38,7 +38,7 @@ class Joined:
     """
 
     manifest: Manifest
-    source: Any
+    source: Source
     columns: Columns
     lookup: Lookup
     table: pa.Table
@@ -51,13 +51,10 @@ class Joined:
         if isinstance(data, Joined) and data.manifest is manifest:
             return replace(data, columns=data.columns.model_copy(update=wanted)) if wanted else data
         columns = manifest.spec.columns.model_copy(update=wanted)
-        apart = apart_of(data)
-        source = data if isinstance(data, (str, Path)) else apart  # files are read whole, by threads
-        source = read_table(data, types=manifest.spec.types) if apart is None else source
-        present = set(column_names(source))
+        source = source_of(data, manifest.spec.types).settled()
         # A key that is absent is an error here; any other column where somebody asks for it.
-        names = [name for name in columns.roles() if name in present or name in columns.key]
-        table = read_table(source, names, manifest.spec.types) if names else read_table(source)
+        names = [name for name in columns.roles() if name in source.names or name in columns.key]
+        table = source.table(names or None)
         shape = JoinedLabels if isinstance(manifest.in_use, Labels) else Joined
         return shape(manifest, source, columns, manifest.lookup(table), table)
 
@@ -123,7 +120,7 @@ class Joined:
         """Return a column of the data in its canonical type, or its pseudonyms; SplitError where there is none."""
         if name not in self._canonical:
             have = self.table if name in self.table.column_names else None
-            table = read_table(self.source, [name], self.manifest.spec.types) if have is None else have
+            table = self.source.table([name]) if have is None else have
             column = canonical_table(table, [name], self.manifest.types).column(name)
             spec = self.manifest.spec
             group = self.columns.group if spec.key_encoding and "group" in spec.key_encoding.encode else None

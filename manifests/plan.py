@@ -24,8 +24,9 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
     verb,
 )
+from evenfold.manifests.tables.frames import SEVERAL_TYPES
 from evenfold.manifests.tables.keys import content_of, encoded_first, key_values, label_ends, matured, waiting_keys
-from evenfold.manifests.tables.read import SEVERAL_TYPES, apart_of, column_names, read_table
+from evenfold.manifests.tables.read import source_of
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.deployed import shown
@@ -122,24 +123,22 @@ class Plan:
 
     def _canonical_rows(self, data: Any, in_order: bool) -> tuple[pa.Table, pa.Table | None]:
         """Choose a strategy where none is named; return the used columns, and as they were read of rows that wait."""
-        types, table = dict(self.spec.types), data if in_order else None
+        types, roles, source = dict(self.spec.types), self.spec.columns.roles(), source_of(data, self.spec.types)
+        if not in_order:  # there are the used ones alone
+            require_columns([*roles, *types], source.names)
         # Without a copy where it lies on disk.
         canonical = pa.Table.select if in_order else partial(canonical_table, types=types)
-        if table is None:
-            roles = self.spec.columns.roles()
-            if self.spec.strategy or types.keys() - roles:
-                require_columns([*roles, *types], column_names(data))
-            # What chooses a strategy is read together with what it will need, and once.
-            table = None if self.spec.strategy else read_table(data, roles or _one_column(data), types)
-
+        table = None
         if not self.spec.strategy:
+            # What chooses a strategy is read together with what it will need, and once.
+            table = source.table(roles or source.names[:1])
             chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical(table, [name]).column(0)))
             self.spec = self.spec.model_copy(update={"strategy": chosen})
         self.splitter = self.spec.splitter()
         self.packs_groups = bool(self.splitter.by_group_table and self.spec.columns.group)
         require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
-        table = read_table(data, used or _one_column(data), types) if table is None else table
+        table = source.table(used or source.names[:1]) if table is None else table
         if not used:  # of a plain k-fold without a key the number of rows alone has to be known
             return pa.table({"row": np.arange(table.num_rows)}), None
         for field in table.select(used).schema:
@@ -307,12 +306,6 @@ def _among_all(codes: NDArray[Any], parted: Parted, n: int) -> NDArray[Any]:
     among[parted[0]] = LOCKED
     among[parted[1]] = codes
     return among
-
-
-def _one_column(data: Any) -> list[str] | None:
-    """Return a column whose rows are counted where none is asked for; None where it is read with the others."""
-    apart = apart_of(data)
-    return None if apart is None else apart.schema.names[:1]
 
 
 def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:

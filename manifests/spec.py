@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-import yaml
 from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed, require_complete
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.base import defaults_of, strategy_made, strategy_recipe
@@ -321,11 +320,9 @@ def read_spec(source: Any) -> SplitSpec:
         require_readable([path])
         try:
             source = read_document(path.read_text(encoding="utf-8")) or {}
-        except FileNotFoundError:
-            raise SplitError(f"there is no specification file {path}; pass a YAML or JSON file.") from None
         except OSError as error:
             raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
-        except (yaml.YAMLError, ValueError) as error:
+        except ValueError as error:
             raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
     if not isinstance(source, Mapping):
         if isinstance(source, (str, list)):

@@ -115,25 +115,25 @@ DEEPEST = 50
 MOST_VALUES = 1_000_000
 PLAIN = {str, int, float, bool, type(None)}  # most values: whether another is a mapping takes ten times as long to ask
 TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
-TOO_MANY = "there are more than {:,} values; keep long lists in a table"
+TOO_MANY = f"there are more than {MOST_VALUES:,} values; keep long lists in a table"
 
 
 def read_document(text: str) -> Any:
     """Return the plain values in a YAML or JSON text.
 
-    Raises yaml.YAMLError for what is neither, and ValueError for values that YAML cannot make, for those that are
-    nested more than 50 deep, and for more than a million of them, however short the text that stands for them.
+    Raises ValueError for what is neither, for values that YAML cannot make, for those that are nested more than 50
+    deep, and for more than a million of them, however short the text that stands for them.
     """
     import yaml
 
     _require_bounded_text(text)
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
     except Exception as error:  # !!int, !!timestamp and their like fail with whatever they meet
         raise ValueError(f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
-    require_bounded(document, MOST_VALUES)
+    require_bounded(document)  # what stands for others may be nested in them
     return document
 
 
@@ -158,33 +158,26 @@ def _require_bounded_text(text: str) -> None:
             if len(opened) > DEEPEST:
                 raise ValueError(TOO_DEEP)
             if count > 2 * MOST_VALUES + 1:  # keys are counted here as well
-                raise ValueError(TOO_MANY.format(MOST_VALUES))
+                raise ValueError(TOO_MANY)
     except (yaml.YAMLError, UnicodeError):
         pass
 
 
-def require_bounded(values: Any, most: int | None = None) -> None:
-    """Raise ValueError for values nested more than 50 deep, or within themselves, and for more than ``most``.
+def require_bounded(values: Any) -> None:
+    """Raise ValueError for values that are nested more than 50 deep, or within themselves.
 
-    What walks through values calls itself for each level, and a list may hold another a thousand times.
+    What walks through values calls itself for each level. What stands in several places is looked through once.
     """
-    level, count, depth, seen = [(values, 1)], 1, 0, 0
-    while count:
-        seen += count
-        if depth > DEEPEST:
-            raise ValueError(TOO_DEEP)
-        if most is not None and seen > most:
-            raise ValueError(TOO_MANY.format(most))
-        held, count = dict[int, tuple[Any, int]](), 0  # what may hold others, each once with how often it is there
-        for value, times in level:
-            if not isinstance(value, (Mapping, list, tuple)):
-                continue
-            inside = value.values() if isinstance(value, Mapping) else value
-            count += times * len(inside)
-            for each in inside:
-                if type(each) not in PLAIN:
-                    held[id(each)] = each, times + held.get(id(each), (each, 0))[1]
-        depth, level = depth + 1, list(held.values())
+    level = [values]
+    for _ in range(DEEPEST):
+        parts = [value.values() if isinstance(value, Mapping) else value for value in level if _holds(value)]
+        level = list({id(each): each for part in parts for each in part if type(each) not in PLAIN}.values())
+    if any(map(_holds, level)):
+        raise ValueError(TOO_DEEP)
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
 
 
 # Names of parameters, by what they hold anywhere (X-Amz-Signature, aws_secret_access_key), or whole (Azure's sig). That

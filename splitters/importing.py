@@ -97,7 +97,6 @@ EXPERIMENTAL |= {"IterativeImputer": "enable_iterative_imputer"}
 
 # Parameters that scikit-learn's constructors take as a folder to keep pickles in, or as an expression.
 PLACES = frozenset({"memory", "pre_dispatch"})
-DEEPEST = 40  # a pipeline inside another is five deeper
 
 
 def resolve(path: str, role: Role, closed: bool | None = None) -> Any:
@@ -231,32 +230,20 @@ def _require_own(path: str, thing: Any, module: str) -> None:
         )
 
 
-def check_params(path: str, params: Mapping[str, Any], closed: bool = False) -> None:
+def check_params(path: str, params: Any, closed: bool = False) -> None:
     """Raise UntrustedNameError for parameters that a deployed run may not give to what ``path`` names, nor its parts.
 
-    ``closed``: whatever is running. Values are plain JSON and never imported. What scikit-learn takes as a place on
-    disk is refused: a folder named as memory is written to, and pickles are read from it.
+    ``closed``: whatever is running. What scikit-learn takes as a place on disk is refused: a folder named as memory is
+    written to, and pickles are read from it. Values come from a document, are never imported, and of bounded depth.
     """
-    if closed or is_deployed():
-        for name, value in params.items():
-            _require_plain(path, name, {name: value}, DEEPEST + 1)
-
-
-def _require_plain(path: str, name: str, value: Any, depth: int) -> None:
-    if isinstance(value, Mapping) and depth:
-        for inner, part in value.items():
-            if str(inner).rpartition("__")[2] in PLACES and part is not None:
-                what = f"parameter {inner!r} of {path!r} may not be set in a deployed run"
-                raise UntrustedNameError(f"{what}; leave it out.")
-            _require_plain(path, name, part, depth - 1)
-    elif isinstance(value, (list, tuple)) and depth:
-        for part in value:
-            _require_plain(path, name, part, depth - 1)
-    elif not (value is None or isinstance(value, (bool, int, float, str))):
-        raise UntrustedNameError(
-            f"parameter {name!r} holds a {type(value).__name__}; a deployed run takes numbers, texts and lists, "
-            f"at most {DEEPEST} deep."
-        )
+    if not (closed or is_deployed()):
+        return
+    for name, value in params.items() if isinstance(params, Mapping) else ():
+        if str(name).rpartition("__")[2] in PLACES and value is not None:
+            raise UntrustedNameError(f"parameter {name!r} of {path!r} may not be set in a deployed run; leave it out.")
+    for part in params.values() if isinstance(params, Mapping) else params:
+        if isinstance(part, (Mapping, list, tuple)):
+            check_params(path, part, closed=True)
 
 
 def refusal(error: Exception) -> str:

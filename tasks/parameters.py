@@ -112,7 +112,6 @@ def _folder(reference: Any) -> Any:
 def _grid(source: Any) -> Any:
     if not isinstance(source, (str, Path)):
         return source
-    import yaml
     from evenfold.splitters.deployed import read_document, reason_of, require_readable
 
     inline = str(source).lstrip().startswith("{")
@@ -121,7 +120,7 @@ def _grid(source: Any) -> Any:
         grid = read_document(str(source) if inline else Path(source).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelError(f"there is no grid file {source}; pass one, or the grid: '{{alpha: [0.1, 1]}}'.") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         raise ModelError(f"the grid {str(source)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
         raise ModelError(f"the grid {str(source)!r} holds no parameters; write name: [value, value] for each.")

@@ -71,21 +71,22 @@ def stamp(data: str) -> tuple[object, ...]:
 
 def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
-    manifests.require_columns([*spec.columns.roles(), *spec.types], manifests.column_names(data))
+    source = manifests.source_of(data, spec.types).settled()
+    manifests.require_columns([*spec.columns.roles(), *spec.types], source.names)
     names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
     if spec.may_wait:  # whether a row does may follow from the latest time of all
         times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
-        table = manifests.read_table(data, [*names, *times], spec.types)
+        table = source.table([*names, *times])
         blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
         rows = table.num_rows
     else:
-        blocks, rows = manifests.blocks_of(data, names or manifests.column_names(data)[:1], types=spec.types), 0
+        blocks, rows = source.batches(names or source.names[:1]), 0
     for block in blocks:
         rows += 0 if spec.may_wait else block.num_rows
         canonical = manifests.canonical_table(block, names, spec.types)
         if not spec.may_wait and any(column.null_count for column in canonical.columns):
             # All rows once more, so that the error counts the holes of the column and not of this block.
-            canonical = manifests.canonical_table(manifests.read_table(data, names, spec.types), names, spec.types)
+            canonical = manifests.canonical_table(source.table(names), names, spec.types)
         spec.require_complete(canonical)
     if rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")

@@ -205,7 +205,7 @@ class ModelSpec(BaseModel):
         require_readable([path])
         try:
             fields = read_document(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
+        except (OSError, ValueError) as error:
             raise ModelError(f"the model file {str(path)!r} cannot be read: {reason_of(error)}") from None
         if not isinstance(fields, Mapping):
             raise ModelError(f"the model file {str(path)!r} holds no fields; write estimator: package.module:Name.")

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, require_columns, verb
-from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import Stream
 from numpy.typing import NDArray
 
@@ -42,7 +41,7 @@ def feature_names(joined: Joined, features: Sequence[str] | None, exclude: Colle
     That is what a model of this project learns from unless told otherwise. Raises SplitError for a name that is no
     column.
     """
-    schema = schema_of(joined.source)
+    schema = joined.source.schema
     require_columns([*(features or []), *exclude], schema.names)
     if features is not None:
         return [name for name in features if name not in exclude]
@@ -55,7 +54,7 @@ def are_all_columns(features: Sequence[str], spec: SplitSpec, source: Any) -> bo
 
     An audit of them is then the audit that names none: where text or times stand beside them, it looks at more.
     """
-    fields = [field for field in schema_of(source) if field.name not in spec.columns.roles()]
+    fields = [field for field in source.schema if field.name not in spec.columns.roles()]
     return [field.name for field in fields] == list(features) and all(_is_feature(field.type) for field in fields)
 
 
@@ -76,7 +75,7 @@ def read_features(joined: Joined, names: list[str]) -> Features:
     """Return the hashes and the sample of features, in one pass with the memory of a block beside them."""
     rows = np.sort(Stream(0).permutation(joined.n)[:MOST_SAMPLED])
     hashes, blocks, start = np.empty(joined.n, dtype=np.uint64), [], 0
-    for block in blocks_of(joined.source, names):
+    for block in joined.source.batches(names):
         table = canonical_table(in_floats(block), names, joined.manifest.types)
         stop = start + table.num_rows
         hashes[start:stop] = row_hashes(table)

@@ -14,7 +14,6 @@ import pandas as pd
 from evenfold.manifests.fields import Strict
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, listed
-from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.deployed import reason_of
 from evenfold.splitters.kernels import AUDITING
@@ -55,7 +54,7 @@ def leaks_of(build: Any, joined: Joined) -> list[Leak] | CouldNotRun:
     name = f"{build.__module__}:{build.__qualname__}" if inspect.isroutine(build) else type(build).__name__
     if columns.target is None:
         return CouldNotRun("the split names no target, which is what features must not know; name it (--target).")
-    data = read_table(joined.source, types=joined.manifest.spec.types).to_pandas().dropna(subset=[columns.target])
+    data = joined.source.table().to_pandas().dropna(subset=[columns.target])
     roles: Any = {"key": columns.key, "target": columns.target, "group": columns.grouped, "time": columns.time}
     try:
         leaks = audit_pipeline(build, data, **roles)

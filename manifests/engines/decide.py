@@ -16,13 +16,13 @@ from evenfold.manifests.spec import Columns, SplitSpec, name_like, read_spec
 from evenfold.manifests.store.stored import StoredManifest
 from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import numbered, require_columns
-from evenfold.manifests.tables.read import no_rows
-from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, require_rows, room_of, source_of
+from evenfold.manifests.tables.memory import bytes_of_memory, fits_in_memory, require_rows, room_of
+from evenfold.manifests.tables.read import source_of
 from evenfold.splitters import HashSplit, Repeated, SplitError
 from evenfold.splitters.deployed import is_address
 from numpy.typing import NDArray
 
-from .spill import engine_named, spilled
+from .spill import spilled
 
 FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
 
@@ -112,20 +112,17 @@ def planned(
     """
     request = read_spec(spec)
     source = source_of(data, dict(request.types))
-    require_columns([*request.columns.roles(), *request.types], source.schema.names)
+    require_columns([*request.columns.roles(), *request.types], source.names)
     names = used_columns(request, request.splitter().needs) if request.strategy else request.columns.roles()
     if engine == "auto" and type(source.native).__module__.partition(".")[0] not in ("dask", "pyspark"):
-        fits = fits_in_memory(source, names or source.schema.names[:1], memory)
+        fits = fits_in_memory(source, names or source.names[:1], memory)
         engine = "memory" if fits else engine
     if engine == "memory":
-        return Plan(request, data if isinstance(data, (str, Path)) else source)
-    sorter = engine_named(engine, source, bytes_of_memory(memory))
+        return Plan(request, source)
     if not names:  # then rows are nothing but their numbers
-        n = sum(part.num_rows for part in source.batches(source.schema.names[:1]))
-        if not n:
-            raise no_rows("the table")
+        n = sum(part.num_rows for part in source.batches(source.names[:1]))
         return Plan(request, pa.table({"row": np.arange(n)}), in_order=True)
-    table = spilled(source, names, request.types, request.columns.key, sorter, to)
+    table = spilled(source, names, request.types, request.columns.key, engine, bytes_of_memory(memory), Path(to))
     try:
         plan = Plan(request, table, in_order=True)
     except SplitError as error:

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import joblib
 import numpy as np
 import pyarrow as pa
-import pyarrow.ipc
-import pyarrow.parquet as pq
 from evenfold.manifests.store.write import aside
-from evenfold.manifests.tables.addresses import Source, quoted
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, listed, whole
-from evenfold.manifests.tables.read import data_files, is_parquet, no_rows
+from evenfold.manifests.tables.frames import quoted
+from evenfold.manifests.tables.source import Source, no_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
-SHARD_ROWS = 1_000_000
 SPILLED = ".spilling"  # what a folder is called for what is on disk for a while
 # What engines compare alike everywhere: times and dates as the integers that they are.
 STORED: dict[pa.DataType, pa.DataType] = {ARROW_TYPES["timestamp"]: pa.int64(), ARROW_TYPES["date"]: pa.int32()}
@@ -104,69 +100,20 @@ def _buffer(file: IO[bytes]) -> pa.Buffer:
         return pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b"")
 
 
-def read_stored(shard: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return columns of a shard that a cluster wrote; all of them by default."""
-    if shard.suffix == ".parquet":  # as Spark writes it
-        return pq.read_table(shard, columns=columns, memory_map=False, use_threads=False)
-    with pa.OSFile(str(shard)) as file:
-        table = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()
-        return table if columns is None else table.select(columns)
-
-
-def write_shard(table: pa.Table, path: Path) -> None:
-    """Write a shard for ourselves, as it lies in memory: of Parquet, writing and reading cost several times as much."""
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as shard:
-        shard.write_table(table)
-
-
-def read_in_turn(shards: Sequence[Path], types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
-    """Yield shards in the types of their columns as they are sorted; each is gone when it is read."""
-    for shard in shards:
-        table = read_stored(shard, list(types))
-        yield pa.table({name: whole(table.column(name)).cast(STORED.get(kind, kind)) for name, kind in types.items()})
-        shard.unlink()
-
-
-def require_key(key: list[str]) -> None:
-    """Raise SplitError where no key is named."""
-    if not key:
-        raise SplitError("without a key a row is its position, and rows on a cluster have none; name a key column.")
-
-
-def row_groups(source: Source, engine: str) -> list[tuple[str, int]]:
-    """Return the row groups of the Parquet files of a source, (file, number) each: what workers read as a part."""
-    if isinstance(source.native, str) and is_parquet(source.native):
-        files = [str(file) for file in data_files(source.native)]
-        return [(file, group) for file in files for group in range(pq.read_metadata(file).num_row_groups)]
-    raise SplitError(f"{engine} reads Parquet files, and its own data frames; pass one of them.")
-
-
-def read_part(part: Any, columns: list[str]) -> pa.Table:
-    """Return columns of a part: a row group of a file, or a frame that an engine hands over."""
-    if isinstance(part, tuple):
-        file, group = part
-        with pq.ParquetFile(file) as parquet:
-            return parquet.read_row_group(group, columns=columns)
-    return pa.Table.from_pandas(part[columns], preserve_index=False)
-
-
-# Sorts a table by its key, where one is named, and yields it a part at a time; what it spills lies below a folder.
-Engine = Callable[[Source, Canonical, list[str], Path], Iterator[pa.Table]]
-
-
 def spilled(
-    source: Source, names: Sequence[str], types: Mapping[str, str], key: list[str], engine: Engine, to: str | Path
+    source: Source, names: Sequence[str], types: Mapping[str, str], key: list[str], engine: str, memory: int, to: Path
 ) -> pa.Table:
-    """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of the folder ``to``.
+    """Return columns of a table in key order: made canonical by ``engine``, sorted, and mapped from the disk of ``to``.
 
-    The files have no name from the first byte on, so that a process that is killed leaves none of them. SplitError for
-    a table without rows.
+    At most ``memory`` bytes are held while they are sorted. The files have no name from the first byte on, so that a
+    process that is killed leaves none of them. SplitError for a table without rows, and for one on a cluster without a
+    key.
     """
     canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
-    with aside(Path(to), SPILLED, Path(to)) as room:
+    with aside(to, SPILLED, to) as room:
         schema = canonical.schema(source.schema)
         columns = [_Column(field.type, room) for field in schema]
-        for part in engine(source, canonical, key, room):
+        for part in _in_order(_parts(source, canonical, key, engine, room), key, room, memory):
             for column, values in zip(columns, part.columns, strict=True):
                 column.add(whole(values))
         table = pa.table([column.array() for column in columns], schema=schema)
@@ -175,15 +122,29 @@ def spilled(
     return table
 
 
-def in_order(source: Source, canonical: Canonical, key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
-    """Yield the canonical rows of a table sorted by ``key``, where one is named, out of core.
+def _parts(source: Source, canonical: Canonical, key: list[str], engine: str, folder: Path) -> Iterator[pa.Table]:
+    """Yield the canonical rows of a table, made here or by the workers of a cluster; "auto" is where a frame lies."""
+    home = type(source.native).__module__.partition(".")[0]
+    name = {"dask": "dask", "pyspark": "spark"}.get(home, "duckdb") if engine == "auto" else engine
+    if name == "duckdb":
+        return (canonical(part) for part in source.batches(list(canonical.names)))
+    if name not in ("dask", "spark"):
+        raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")
+    if not key:
+        raise SplitError("without a key a row is its position, and rows on a cluster have none; name a key column.")
+    from .clusters import parts_by_dask, parts_by_spark
+
+    return parts_by_dask(source, canonical) if name == "dask" else parts_by_spark(source, canonical, folder)
+
+
+def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
+    """Yield canonical rows sorted by ``key``, where one is named, out of core.
 
     At most ``memory`` bytes are held, the rest lies in ``folder``. Of parts without rows the columns are yielded, once.
     Raises what a part raises, and SplitError for a part whose columns have other types than those of the first.
     """
     import duckdb
 
-    parts = (canonical(part) for part in source.batches(list(canonical.names)))
     first = next(parts, None) if key else None
     if first is None:
         yield from parts
@@ -213,26 +174,15 @@ def in_order(source: Source, canonical: Canonical, key: list[str], folder: Path,
             if not rows:
                 yield first.slice(0, 0)
         except duckdb.Error as error:
-            raise (failed[0] if failed else _unsorted(error, folder, memory)) from None
-
-
-def _unsorted(error: Exception, folder: Path, memory: int) -> Exception:
-    """Return what is said where DuckDB cannot sort rows: the error itself, where we do not know it."""
-    import duckdb
-
-    if isinstance(error, duckdb.OutOfMemoryException) and "offload" in str(error):
-        # It spilled until the disk was full, and calls that a want of memory as well.
-        return SplitError(
-            f"the rows cannot be sorted in {folder}: its disk has no room left for what {memory >> 20:,} MB of "
-            "memory do not hold; free some, or allow more memory. Nothing was written."
-        )
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return SplitError(
-            f"{memory >> 20:,} MB of memory are too little to sort the rows ({reason_of(error)[:200]}); allow more."
-        )
-    if isinstance(error, duckdb.IOException):
-        return SplitError(f"the rows cannot be sorted in {folder} ({reason_of(error)[:200]}); nothing was written.")
-    return error
+            if failed:
+                raise failed[0] from None
+            # DuckDB that spilled until the disk was full calls that a want of memory as well.
+            if not isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException)):
+                raise
+            raise SplitError(
+                f"{memory >> 20:,} MB of memory and the disk of {folder} are too little to sort the rows "
+                f"({reason_of(error)[:200]}), and nothing was written; allow more, or free some of the disk."
+            ) from None
 
 
 def _batches(
@@ -259,16 +209,3 @@ def require_alike(first: pa.Schema, schema: pa.Schema) -> None:
                 f"column {field.name!r} is {expected.type} in the first rows and {field.type} in later ones; declare "
                 "its type, or give all rows the same."
             )
-
-
-def engine_named(name: str, source: Source, memory: int) -> Engine:
-    """Return the engine called ``name``, or the one that a Dask or Spark DataFrame lies in where it is "auto"."""
-    home = type(source.native).__module__.partition(".")[0]
-    name = {"dask": "dask", "pyspark": "spark"}.get(home, "duckdb") if name == "auto" else name
-    if name in ("dask", "spark"):
-        from .clusters import ordered_by_dask, ordered_by_spark
-
-        return ordered_by_dask if name == "dask" else ordered_by_spark
-    if name == "duckdb":
-        return partial(in_order, memory=memory)
-    raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")

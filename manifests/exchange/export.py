@@ -29,8 +29,7 @@ from evenfold.manifests.store.header import SCHEMA, Header
 from evenfold.manifests.store.stored import in_memory, manifest_of
 from evenfold.manifests.tables.canonical import ColumnType, amount, listed, verb
 from evenfold.manifests.tables.keys import WhichRows, key_values
-from evenfold.manifests.tables.read import TABLES, read_table, write_whole
-from evenfold.manifests.tables.source import source_of
+from evenfold.manifests.tables.read import TABLES, read_table, source_of, write_whole
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
@@ -242,7 +241,7 @@ def _column(
         name, note = FOLDS, TAKEN_BY[to]
         column = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
     keys, source = kept_keys(manifest), None if data is None else source_of(data, manifest.key_types)
-    if name in (keys.column_names if source is None else source.schema.names):
+    if name in (keys.column_names if source is None else source.names):
         raise SplitError(f"the data have a column {name!r} already; rename it, or export without the data.")
     tables = iter([keys])
     if source is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -21,10 +21,10 @@ from evenfold.manifests.manifest import DELETED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.store.write import appear
-from evenfold.manifests.tables.addresses import BATCH_ROWS, Source
 from evenfold.manifests.tables.canonical import amount, listed, require_columns
-from evenfold.manifests.tables.read import read_table, write_whole
-from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, source_of
+from evenfold.manifests.tables.memory import bytes_of_memory, fits_in_memory
+from evenfold.manifests.tables.read import read_table, source_of, write_whole
+from evenfold.manifests.tables.source import BATCH_ROWS, Source
 from evenfold.splitters import SplitError
 from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
@@ -125,7 +125,7 @@ def partition(
         raise SplitError(f"{to} exists already; name another folder.")
     whole = in_memory(manifest, memory)
     source = source_of(data, whole.key_types)
-    taken = [name for name in source.schema.names if name.startswith("fold")]
+    taken = [name for name in source.names if name.startswith("fold")]
     if taken:
         raise SplitError(f"the data have {listed(taken)}, and names that begin with 'fold' are ours; rename them.")
     labels = labels_of(whole, "a folder a fold")
@@ -140,7 +140,7 @@ def partition(
         "tested": list(labels.tested),
         "parts": dict(labels.parts),
         "rows": {str(code): int(n) for code, n in zip(*np.unique(codes, return_counts=True), strict=True)},
-        "columns": [*source.schema.names, PLACE],
+        "columns": [*source.names, PLACE],
     }
     appear(Path(to), lambda folder: _write_parted(source, lookup.rank, codes, described, folder))
     return Partitions(Path(to))
@@ -177,7 +177,7 @@ def _write_parted(
 def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:
     """Yield the table a batch at a time, and which of all rows each holds."""
     start = 0
-    for part in source.batches(source.schema.names):
+    for part in source.batches(source.names):
         yield part, slice(start, start + part.num_rows)
         start += part.num_rows
 
@@ -205,7 +205,7 @@ def rows_of(source: Source, rows: NDArray[np.int64], memory: str | int | None = 
 
     The table is read once for each stretch, of which each takes about half of ``memory``, or has 131,072 rows.
     """
-    stretch, taken = max(rows.size, 1), replace(source, n_rows=rows.size).bytes_of(source.schema.names)
+    stretch, taken = max(rows.size, 1), source.bytes_of(source.names, rows.size)
     if taken and not fits_in_memory(source, memory=memory):
         stretch = max(rows.size * bytes_of_memory(memory) // (2 * taken), BATCH_ROWS)
     for start in range(0, max(rows.size, 1), stretch):

@@ -15,7 +15,6 @@ from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, NotA
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
-from evenfold.manifests.tables.read import schema_of
 from numpy.typing import NDArray
 
 from .newcomers import CHECKS as OF_NEW_ROWS, Arrived, Snapshot, digests_of, of_new_rows
@@ -159,7 +158,7 @@ def lost_columns(arrived: Arrived) -> Outcome:
     """Look for columns that are gone, or that hold another kind of value."""
     if arrived.snapshot is None:
         return NotAsked("the columns of the last table were not kept")
-    before, after, names = arrived.snapshot.types, arrived.types, schema_of(arrived.joined.source).names
+    before, after, names = arrived.snapshot.types, arrived.types, arrived.joined.source.names
     missed, target = _missed(arrived, before), arrived.manifest.spec.columns.target
     gone = [name for name in missed if name not in names]
     other = [name for name in _changed(arrived, before) if KINDS[before[name]] != KINDS[after[name]]]

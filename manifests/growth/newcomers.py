@@ -22,7 +22,7 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.tables.canonical import amount, canonical_table, encoded, infer_type, listed
 from evenfold.manifests.tables.keys import waiting_rows
-from evenfold.manifests.tables.read import blocks_of, read_table, schema_of
+from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
@@ -89,17 +89,17 @@ class Snapshot:
             raise SplitError(f"{path} is not a snapshot of a table ({type(error).__name__}); delete it.") from None
 
 
-def types_of(source: Any) -> dict[str, str]:
+def types_of(source: Source) -> dict[str, str]:
     """Return the type of each column that has one: not of lists or without a value. Of most the first rows are read."""
-    types, schema = {}, schema_of(source)
+    types, schema = {}, source.schema
     for field in schema:
         try:
             types[field.name] = infer_type(field.type, field.name)
         except SplitError:
             continue
     once = [name for name in types if schema.names.count(name) == 1]
-    empty = [name for block in islice(blocks_of(source, once), 1) for name in once if _is_missing(block.column(name))]
-    for block in blocks_of(source, empty) if empty else ():
+    empty = [name for block in islice(source.batches(once), 1) for name in once if _is_missing(block.column(name))]
+    for block in source.batches(empty) if empty else ():
         empty = [name for name in empty if _is_missing(block.column(name))]
     return {name: kind for name, kind in types.items() if name not in empty}
 
@@ -112,9 +112,9 @@ def _at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
     return column.combine_chunks().take(pa.array(rows, mask=rows < 0))
 
 
-def digests_of(source: Any, name: str) -> set[str]:
+def digests_of(source: Source, name: str) -> set[str]:
     """Return a digest of each value of a column of text, with the column's name in it."""
-    values = {value for block in blocks_of(source, [name]) for value in pc.unique(block.column(name)).to_pylist()}
+    values = {value for block in source.batches([name]) for value in pc.unique(block.column(name)).to_pylist()}
     return {hashlib.sha256(f"{name}={value}".encode()).hexdigest()[:16] for value in values if value is not None}
 
 
@@ -191,7 +191,7 @@ class Arrived:
         try:
             if name in spec.columns.roles():
                 return self.joined.column(name).combine_chunks()
-            table = read_table(self.joined.source, [name], spec.types)
+            table = self.joined.source.table([name])
             return canonical_table(table, [name], self.manifest.types).column(name).combine_chunks()
         except SplitError:
             return None

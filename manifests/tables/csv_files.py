@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar, cast
@@ -15,10 +14,11 @@ from typing import TypeVar, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.deployed import reason_of
 from evenfold.splitters.errors import SplitError
 
-from .canonical import ARROW_TYPES, amount
+from .canonical import ARROW_TYPES, INDEX, one_schema, require_columns
+from .source import BATCH_ROWS, Source, readable, slices
 
 SEPARATORS = (",", ";", "\t", "|")
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -27,13 +27,17 @@ UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is pac
 OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: an inch mark in one is no quote
 QUOTED = re.compile(OPENED + '"')
 CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
-QUOTE = '"'
-RAGGED = re.compile(r"Expected (\d+) columns, got (\d+): ?(.*)", re.DOTALL)  # what Arrow says of a row
 DAY = re.compile(r"\d\d?\.\d\d?\.\d{4}( \d\d?:\d\d(:\d\d)?)?")
 DAY_FIRST = [pa.csv.ISO8601, "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"]
 WHOLE = r"^[+-]?\d+$"
 LINE_BREAK = re.compile(r"[\r\n]")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# What to say of a file of which Arrow cannot tell the rows, by a word of its error.
+NO_TABLE = {
+    "straddling": "holds a row of over 1 MB, or a quote that is opened and never closed; close it, or pass Parquet.",
+    "Empty CSV": "holds no rows, or a quote in its first line is never closed; it needs a line of column names and "
+    "rows.",
+}
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
@@ -46,184 +50,169 @@ class Dialect:
     day_first: bool = False
 
 
-def dialect_of(file: Path) -> Dialect:
-    """Return how a CSV file is written, from its first 64 kB; the same bytes always give the same answer.
-
-    The separator is the one that stands equally often in the header and in every line after it, most often if
-    several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
-    none like 180.65; where the comma separates there is none. Days are read as in 31.12.2024 where whole fields look
-    so, and none with two points looks otherwise, as versions do.
-    """
-    with _lines_of(file) as stream:
-        start = stream.read(SAMPLE_BYTES)
-    if start.startswith(UTF16):
-        raise _not_utf8(file, "it is UTF-16", "utf-16")
-    text = start.decode("utf-8-sig", errors="replace")
-    sampled = len(text) >= SAMPLE_BYTES // 4
-    bare = QUOTED.sub("", text)
-    lines = [line for line in (CUT.sub("", bare) if sampled else bare).splitlines()[:SAMPLE_LINES] if line]
-    if sampled:
-        lines = lines[:-1] or lines  # the sample may end within a line
-    counts = {mark: [line.count(mark) for line in lines] for mark in SEPARATORS}
-    even = [mark for mark, per_line in counts.items() if any(per_line[:1]) and len(set(per_line)) == 1]
-    separator = max(even or SEPARATORS, key=lambda mark: sum(counts[mark][:1]))  # the first of equals: a comma
-    fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
-    commas = any(map(re.compile(r"-?\d+,\d+").fullmatch, fields))
-    points = any(map(re.compile(r"-?\d+\.\d+").fullmatch, fields))
-    dotted = [field for field in fields if re.match(r"\d+\.\d+\.\d", field)]
-    days = bool(dotted) and all(DAY.fullmatch(field) for field in dotted)
-    return Dialect(separator, "," if commas and not points and separator != "," else ".", days)
-
-
-@contextmanager
-def _lines_of(file: Path) -> Iterator[pa.NativeFile]:
-    """Yield what a file holds, unpacked; SplitError where what is read inside the block finds no rows alike in it."""
-    if file.stat().st_size == 0:
-        raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
-    try:
-        with pa.input_stream(str(file), compression=COMPRESSED.get(file.suffix.lower())) as stream:
-            yield stream
-    except pa.ArrowInvalid as error:
-        what = _no_table(str(error))
-        if what is None:
-            raise
-        raise SplitError(f"{file} {what}") from None
-
-
-def _no_table(error: str) -> str | None:
-    """Return what to say of a file of which Arrow cannot tell the rows; None where it can."""
-    if "straddling" in error:
-        return "holds a row of over 1 MB, or a quote that is opened and never closed; close it, or pass Parquet."
-    if "Empty CSV" in error:
-        return "holds no rows, or a quote in its first line is never closed; it needs a line of column names and rows."
-    if ragged := RAGGED.search(error):
-        names, values, row = ragged.groups()
-        of = amount(int(values), "value")
-        return f"has a row of {of} ({shown(repr(row))}) under {names} column names; correct the row."
-    return None
-
-
-def _not_utf8(file: Path, what: str, encoding: str = "windows-1252") -> SplitError:
-    return SplitError(
-        f"{file} is not UTF-8 ({what}); in a spreadsheet save it as 'CSV UTF-8', or convert it: "
-        f"iconv -f {encoding} -t utf-8 {file.name} > utf-8-{file.name}"
-    )
-
-
-def _require_closed(file: Path, last: pa.Array | pa.ChunkedArray, n_rows: int) -> None:
-    """Raise SplitError where the last value of a file is in quotes that are never closed: rows may be within it."""
-    value = last[-1].as_py() if len(last) else None
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    if not isinstance(text, str) or not LINE_BREAK.search(text):
-        return
-    tail = b""
-    with _lines_of(file) as stream:
-        while part := stream.read(SAMPLE_BYTES):
-            if part.strip():  # empty lines without number may follow
-                tail = (tail + part)[-2 * SAMPLE_BYTES :]
-    tail = tail.rstrip()
-    if (len(tail) - len(tail.rstrip(QUOTE.encode()))) % 2 == 0:  # two stand for one within the value
-        raise SplitError(
-            f"{file} holds a quote that is opened in its row {n_rows:,} and not closed where the value ends; close it."
-        )
-
-
-def csv_names(file: Path) -> list[str]:
-    """Return the column names in a CSV file's first line."""
-    options, _ = _options(file, {})
-    with _lines_of(file) as stream:
-        return list(pa.csv.open_csv(stream, parse_options=options).schema.names)
-
-
-def texts_of_long(
-    file: Path, types: Mapping[str, str], read: pa.Table | pa.RecordBatch, most: int | None = None
-) -> list[pa.Field]:
-    """Return as texts the columns that were read as floats because whole numbers in them are beyond 64 bits.
-
-    A float has 16 digits: accounts that differ in a later one would be one. ``most``: how many batches are looked at.
-    """
-    names = [
-        name for name, column in zip(read.schema.names, read.columns, strict=True)
-        if pa.types.is_floating(column.type) and name not in types and read.schema.names.count(name) == 1
-        and pc.any(pc.greater_equal(pc.abs(column), 2.0**63)).as_py()
-    ]  # fmt: skip
-    fields = [pa.field(name, pa.string()) for name in names]
-    texts = pa.Table.from_batches(islice(csv_batches(file, {}, names, fields), most)) if names else pa.table({})
-    return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], WHOLE)).as_py()]
-
-
-def read_csv(file: Path, types: Mapping[str, str], schema: Iterable[pa.Field] = ()) -> pa.Table:
-    """Return a CSV file as a table; ``types`` says how text is to be understood, ``schema`` of what type columns are.
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file; ``types`` say how text is to be understood. It is sniffed once.
 
     An empty field is missing, and so are NA, NULL, nan and the like, but for columns that are declared text.
-    Raises SplitError where it is not UTF-8.
     """
-    parse, convert = _options(file, types, schema)
-    try:
-        with _lines_of(file) as stream:
+
+    path: Path
+    types: Mapping[str, str]
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """How the file is written, from its first 64 kB; the same bytes always give the same answer.
+
+        The separator is the one that stands equally often in the header and in every line after it, most often if
+        several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65
+        and none like 180.65; where the comma separates there is none. Days are read as in 31.12.2024 where whole fields
+        look so, and none with two points looks otherwise, as versions do.
+        """
+        with self._unpacked() as stream:
+            start = stream.read(SAMPLE_BYTES)
+        if start.startswith(UTF16):
+            raise self._not_utf8("it is UTF-16", "utf-16")
+        text = start.decode("utf-8-sig", errors="replace")
+        sampled = len(text) >= SAMPLE_BYTES // 4
+        bare = QUOTED.sub("", text)
+        lines = [line for line in (CUT.sub("", bare) if sampled else bare).splitlines()[:SAMPLE_LINES] if line]
+        if sampled:
+            lines = lines[:-1] or lines  # the sample may end within a line
+        counts = {mark: [line.count(mark) for line in lines] for mark in SEPARATORS}
+        even = [mark for mark, per_line in counts.items() if any(per_line[:1]) and len(set(per_line)) == 1]
+        separator = max(even or SEPARATORS, key=lambda mark: sum(counts[mark][:1]))  # the first of equals: a comma
+        fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
+        commas = any(map(re.compile(r"-?\d+,\d+").fullmatch, fields))
+        points = any(map(re.compile(r"-?\d+\.\d+").fullmatch, fields))
+        dotted = [field for field in fields if re.match(r"\d+\.\d+\.\d", field)]
+        days = bool(dotted) and all(DAY.fullmatch(field) for field in dotted)
+        return Dialect(separator, "," if commas and not points and separator != "," else ".", days)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The column names in the first line."""
+        parse, _ = self._options()
+        with self._unpacked() as stream:
+            return list(pa.csv.open_csv(stream, parse_options=parse).schema.names)
+
+    def read(self, fields: Iterable[pa.Field] = ()) -> pa.Table:
+        """Return the whole file; ``fields`` are of the type that they say. SplitError where it is not UTF-8."""
+        parse, convert = self._options(fields)
+        with self._unpacked() as stream:
             table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
-            table = table if convert.strings_can_be_null else _texts_missing(table, types)
             # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
-            fields = zip(table.column_names, table.schema.types, strict=True)
-            odd = [name for name, kind in fields if pa.types.is_binary(kind)]
-    except UnicodeDecodeError:
-        odd = ["its first line"]
-    except pa.ArrowInvalid as error:
-        if "UTF8" not in str(error):
-            raise
-        odd = [str(error).partition("column #")[2].partition(":")[0] or "its text"]
-    if odd:
-        raise _not_utf8(file, ", ".join(odd[:3]))
-    _require_closed(file, table.column(table.num_columns - 1), table.num_rows)
-    return table
+            kinds = zip(table.column_names, table.schema.types, strict=True)
+        if odd := [name for name, kind in kinds if pa.types.is_binary(kind)]:
+            raise self._not_utf8(", ".join(odd[:3]))
+        self._require_closed(table.column(table.num_columns - 1), table.num_rows)
+        return table if convert.strings_can_be_null else _texts_missing(table, self.types)
 
+    def batches(self, columns: Sequence[str] = (), fields: Iterable[pa.Field] = ()) -> Iterator[pa.RecordBatch]:
+        """Yield ``columns``, all where none are named, a megabyte at a time; first a batch without rows.
 
-def _options(
-    file: Path, types: Mapping[str, str], schema: Iterable[pa.Field] = ()
-) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
-    dialect = dialect_of(file)
-    # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
-    seen = {field.name: field.type for field in schema}
-    declared = seen | {name: ARROW_TYPES[kind] for name, kind in types.items() if kind != "timestamp"}
-    convert = pa.csv.ConvertOptions(column_types=declared, decimal_point=dialect.decimal)
-    convert.strings_can_be_null = "text" not in types.values()  # else see _texts_missing
-    convert.timestamp_parsers = DAY_FIRST if dialect.day_first else []
-    # Not by a line break within quotes, wherever a block of the file ends.
-    return pa.csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True), convert
+        A column's type is declared, or that of ``fields``, as of other files that are read with it, or what the first
+        megabyte shows; a later value of another type is an ArrowInvalid.
+        """
+        parse, convert = self._options(fields)
+        # The last value shows whether quotes are closed. Of two columns that are called alike none can be chosen.
+        last = self.names[-1] if self.names.count(self.names[-1]) == 1 else None
+        if columns:
+            convert.include_columns = list(dict.fromkeys([*columns, *([last] if last else [])]))
+            if last and last not in columns:
+                convert.column_types = {**convert.column_types, last: pa.binary()}
+        n_rows, batch = 0, None
+        with self._unpacked() as stream:
+            reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
+            chosen = list(columns) or reader.schema.names
+            empty = [pa.array([], reader.schema.field(name).type) for name in chosen]
+            yield pa.RecordBatch.from_arrays(empty, chosen)
+            for batch in reader:
+                n_rows += batch.num_rows
+                read = batch.select(list(columns)) if columns else batch
+                yield read if convert.strings_can_be_null else _texts_missing(read, self.types)
+        if batch is not None and last:
+            self._require_closed(batch.column(last), n_rows)
 
+    def texts_of_long(self, read: pa.Table, most: int | None = None) -> list[pa.Field]:
+        """Return as texts the columns that were read as floats because whole numbers in them are beyond 64 bits.
 
-def csv_batches(
-    file: Path, types: Mapping[str, str], columns: Sequence[str] = (), schema: Iterable[pa.Field] = ()
-) -> Iterator[pa.RecordBatch]:
-    """Yield ``columns`` of a CSV file, all where none are named, a megabyte at a time; first a batch without rows.
+        A float has 16 digits: accounts that differ in a later one would be one. ``most``: how many batches to look at.
+        """
+        names = [
+            name for name, column in zip(read.schema.names, read.columns, strict=True)
+            if pa.types.is_floating(column.type) and name not in self.types and read.schema.names.count(name) == 1
+            and pc.any(pc.greater_equal(pc.abs(column), 2.0**63)).as_py()
+        ]  # fmt: skip
+        fields = [pa.field(name, pa.string()) for name in names]
+        parts = islice(self.batches(names, fields), most) if names else ()
+        texts = pa.Table.from_batches(parts, pa.schema(fields))
+        return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], WHOLE)).as_py()]
 
-    A column's type is declared, or that of ``schema``, as of other files that are read with it, or what the first
-    megabyte shows; a later value of another type is an ArrowInvalid.
-    """
-    parse, convert = _options(file, types, schema)
-    names, reading = csv_names(file) if columns else [], pa.csv.ReadOptions()
-    last = names[-1] if names else None  # it shows whether quotes are closed
-    if last is not None and names.count(last) > 1 and last not in columns:
-        last = max(names, key=len) + " "  # a name that no other column has
-        with _lines_of(file) as stream:
-            start = stream.read(SAMPLE_BYTES).removeprefix(codecs.BOM_UTF8)
-        empty = start[: len(start) - len(start.lstrip(b"\r\n"))].splitlines()  # above the line of names
-        reading = pa.csv.ReadOptions(column_names=[*names[:-1], last], skip_rows_after_names=1 + len(empty))
-    if last is not None:
-        convert.include_columns = list(dict.fromkeys([*columns, last]))
-        if last not in columns:
-            convert.column_types = {**convert.column_types, last: pa.binary()}
-    n_rows, batch = 0, None
-    with _lines_of(file) as stream:
-        reader = pa.csv.open_csv(stream, read_options=reading, parse_options=parse, convert_options=convert)
-        first = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
-        yield first.select(list(columns)) if columns else first
-        for batch in reader:
-            n_rows += batch.num_rows
-            chosen = batch.select(list(columns)) if columns else batch
-            yield chosen if convert.strings_can_be_null else _texts_missing(chosen, types)
-    if batch is not None:
-        _require_closed(file, batch.column(batch.num_columns - 1 if last is None else last), n_rows)
+    def about_rows(self) -> float:
+        """Return about how many rows there are, by the length of the first lines.
+
+        Of a compressed file its first 8 MB are decompressed, and the rest is taken to be packed as tightly; exact where
+        they are all. It may be off by a half where a file shrinks to a fiftieth.
+        """
+        packed = COMPRESSED.get(self.path.suffix.lower())
+        with pa.OSFile(str(self.path)) as raw, pa.CompressedInputStream(raw, packed) if packed else raw as stream:
+            most = UNPACKED_BYTES // SAMPLE_BYTES if packed else 1
+            lines = sum(part.count(b"\n") for part in islice(iter(partial(stream.read, SAMPLE_BYTES), b""), most))
+            return float(self.path.stat().st_size * lines / max(raw.tell(), 1) - 1)
+
+    @contextmanager
+    def _unpacked(self) -> Iterator[pa.NativeFile]:
+        """Yield what the file holds, unpacked; SplitError where what is read inside the block finds no rows alike."""
+        if self.path.stat().st_size == 0:
+            raise SplitError(f"{self.path} is empty (0 bytes); it needs a line of column names and rows.")
+        try:
+            with pa.input_stream(str(self.path), compression=COMPRESSED.get(self.path.suffix.lower())) as stream:
+                yield stream
+        except UnicodeDecodeError:
+            raise self._not_utf8("its first line") from None
+        except pa.ArrowInvalid as error:
+            if "UTF8" in str(error):
+                raise self._not_utf8(str(error).partition("column #")[2].partition(":")[0] or "its text") from None
+            what = next((sentence for word, sentence in NO_TABLE.items() if word in str(error)), None)
+            if what is None:
+                raise
+            raise SplitError(f"{self.path} {what}") from None
+
+    def _not_utf8(self, what: str, encoding: str = "windows-1252") -> SplitError:
+        name = self.path.name
+        return SplitError(
+            f"{self.path} is not UTF-8 ({what}); in a spreadsheet save it as 'CSV UTF-8', or convert it: "
+            f"iconv -f {encoding} -t utf-8 {name} > utf-8-{name}"
+        )
+
+    def _require_closed(self, last: pa.Array | pa.ChunkedArray, n_rows: int) -> None:
+        """Raise SplitError where the last value is in quotes that are never closed: rows may be within it."""
+        value = last[-1].as_py() if len(last) else None
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        if not isinstance(text, str) or not LINE_BREAK.search(text):
+            return
+        tail = b""
+        with self._unpacked() as stream:
+            while part := stream.read(SAMPLE_BYTES):
+                if part.strip():  # empty lines without number may follow
+                    tail = (tail + part)[-2 * SAMPLE_BYTES :]
+        tail = tail.rstrip()
+        if (len(tail) - len(tail.rstrip(b'"'))) % 2 == 0:  # two stand for one within the value
+            raise SplitError(
+                f"{self.path} holds a quote that is opened in its row {n_rows:,} and not closed where the value ends; "
+                "close it."
+            )
+
+    def _options(self, fields: Iterable[pa.Field] = ()) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
+        # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
+        declared = {name: ARROW_TYPES[kind] for name, kind in self.types.items() if kind != "timestamp"}
+        seen = {field.name: field.type for field in fields}
+        convert = pa.csv.ConvertOptions(column_types=seen | declared, decimal_point=self.dialect.decimal)
+        convert.strings_can_be_null = "text" not in self.types.values()  # else see _texts_missing
+        convert.timestamp_parsers = DAY_FIRST if self.dialect.day_first else []
+        # Not by a line break within quotes, wherever a block of the file ends.
+        return pa.csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True), convert
 
 
 def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
@@ -240,17 +229,65 @@ def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
     return cast(Rows, type(rows).from_arrays(columns, schema=rows.schema))
 
 
-def about_rows(files: Sequence[Path]) -> int:
-    """Return about how many rows CSV files have, compressed or not, by the length of their first lines.
+class CsvFiles(Source):
+    """CSV files of the same columns. In batches, types that the first two megabytes do not show must be declared."""
 
-    Of a compressed file its first 8 MB are decompressed, and the rest is taken to be packed as tightly; exact where
-    they are all. It may be off by a half where a file shrinks to a fiftieth.
-    """
-    rows = 0.0
-    for file in files:
-        packed = COMPRESSED.get(file.suffix.lower())
-        with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, packed) if packed else raw as stream:
-            most = UNPACKED_BYTES // SAMPLE_BYTES if packed else 1
-            lines = sum(part.count(b"\n") for part in islice(iter(partial(stream.read, SAMPLE_BYTES), b""), most))
-            rows += file.stat().st_size * lines / max(raw.tell(), 1) - 1
-    return max(int(rows), 0)
+    def __init__(self, native: str, files: Iterable[Path], types: Mapping[str, str], *, settled: bool = False) -> None:
+        self.native, self._whole = native, settled
+        self._files, self._declared = [CsvFile(file, types) for file in files], types
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names in the first line of the first file."""
+        with readable(self.native, "CSV"):
+            return [name for name in self._files[0].names if not INDEX.fullmatch(name)]
+
+    def _schema(self) -> pa.Schema:
+        if self._whole:
+            return self.table().schema
+        try:
+            heads = [pa.Table.from_batches(islice(file.batches(), 2)) for file in self._files]
+            if long := self._long(heads, 2):
+                heads = [pa.Table.from_batches([next(file.batches(fields=long))]) for file in self._files]
+            return one_schema([file.path for file in self._files], [head.schema for head in heads])
+        except (pa.ArrowException, UnicodeDecodeError):
+            self._whole = True  # which shows more, or says what is wrong
+            return self.table().schema
+
+    @property
+    def about_rows(self) -> int:
+        """About how many rows there are, by the length of each file's first lines."""
+        return max(int(sum(file.about_rows() for file in self._files)), 0)
+
+    def settled(self) -> Source:
+        """Return the files in the types that all values show: each use reads them whole."""
+        return CsvFiles(self.native, [file.path for file in self._files], self._declared, settled=True)
+
+    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """Yield ``columns`` of one file after the other."""
+        require_columns(columns, self.names)
+        schema = self.schema
+        if self._whole:
+            yield from slices(self.table(columns), rows)
+            return
+        try:
+            read = (batch for file in self._files for batch in file.batches(columns, schema))
+            yield from (piece for batch in read for piece in slices(pa.Table.from_batches([batch]), rows))
+        except pa.ArrowException as error:
+            raise SplitError(
+                f"{self.native} cannot be read as CSV ({reason_of(error)}); declare the column's type where the split "
+                "is decided, or pass Parquet, or what evenfold.manifests.read_table(FILE, types={COLUMN: 'text'}) "
+                "returns."
+            ) from None
+
+    def _read(self, names: list[str], named: bool) -> pa.Table:
+        with readable(self.native, "CSV"):
+            tables = [file.read() for file in self._files]
+            if long := self._long(tables):
+                tables = [file.read(long) for file in self._files]
+            one_schema([file.path for file in self._files], [table.schema for table in tables])
+            return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")
+
+    def _long(self, tables: Sequence[pa.Table], most: int | None = None) -> list[pa.Field]:
+        read = zip(self._files, tables, strict=True)
+        return [field for file, table in read for field in file.texts_of_long(table, most)]

@@ -1,151 +1,167 @@
-"""Sources of tables besides files and frames, read as a stream of Arrow batches."""
+"""The one noun for data: a table that can be read more than once, whole or a batch at a time."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Collection, Iterator
-from itertools import islice
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from evenfold.manifests.tables.addresses import BATCH_ROWS, Source as Source, slices
-from evenfold.manifests.tables.canonical import one_schema
-from evenfold.manifests.tables.csv_files import about_rows, csv_batches, texts_of_long
-from evenfold.manifests.tables.read import apart_of, data_files, read_table
+import pyarrow.dataset
+from evenfold.manifests.tables.canonical import INDEX, one_schema, require_columns
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import reason_of
+from evenfold.splitters.deployed import reason_of, without_secrets
+
+AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
+BATCH_ROWS = 1 << 17
+NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one and its place
 
 
-def source_of(data: Any, types: dict[str, str] | None = None) -> Source:
-    """Return what ``data`` are as a stream.
+class Source(ABC):
+    """A table that can be read more than once: whole, a batch at a time, and a column without the others.
 
-    ``data``: a Parquet or CSV file, folder or glob, also behind ``s3://`` and other addresses that fsspec knows; a
-    DuckDB table as ``duckdb:///folder/file.db#table``; a DuckDB relation; a lazy frame of polars; a DataFrame of Dask
-    or Spark; any frame. Of CSV, types that the first megabyte does not show must be declared in ``types``.
+    ``native`` is what an engine may read better than through batches.
     """
-    if (apart := apart_of(data)) is not None:
-        return apart
-    return _from_csv(data_files(data), types or {}, str(data)) if isinstance(data, (str, Path)) else _from_frame(data)
+
+    native: Any
+
+    @abstractmethod
+    def _schema(self) -> pa.Schema:
+        """Return the types of the columns as they are stored."""
+
+    @abstractmethod
+    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """Yield ``columns`` as tables of at most about ``rows`` rows, in the same order each time."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The types of the columns; what pandas calls an index that has no name is no column."""
+        return pa.schema([field for field in self._schema() if not INDEX.fullmatch(field.name)])
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
+
+    @cached_property
+    def n_rows(self) -> int | None:
+        """The number of rows; None where only a reader to the end would know."""
+        return None
+
+    @property
+    def about_rows(self) -> int | None:
+        """About how many rows there are; None where nobody can guess."""
+        return self.n_rows
+
+    def settled(self) -> Source:
+        """Return the table in the types that all of its values show, and not the first of them alone."""
+        return self
+
+    def table(self, columns: Iterable[str] | None = None) -> pa.Table:
+        """Return ``columns``, all by default; SplitError for absent ones, and for a table without rows."""
+        names = self.names if columns is None else list(dict.fromkeys(columns))
+        require_columns(names, self.names)
+        table = self._read(names, named=columns is not None)
+        if not table.num_rows:
+            kind = type(getattr(self.native, "native", self.native)).__name__
+            raise no_rows(str(self.native) if isinstance(self.native, (str, Path)) else f"the {kind}")
+        return table
+
+    def _read(self, names: list[str], named: bool) -> pa.Table:
+        parts = list(self.batches(names))
+        return pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})
+
+    def bytes_of(self, columns: list[str], rows: int | None = None) -> int | None:
+        """Return about how many bytes ``rows`` of ``columns``, all by default, take in memory; None where unknown."""
+        rows = self.about_rows if rows is None else rows
+        if rows is None:
+            return None
+        types = [self.schema.field(name).type for name in columns]
+        fixed = sum(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in types)
+        return rows * int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
 
 
-def _from_frame(frame: Any) -> Source:
-    table = read_table(frame)
+class Stream(Source):
+    """A table that is read in batches where it lies, by ``read(columns, rows)``; ``count`` returns its rows."""
 
-    def batches(columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        return slices(table.select(columns), rows)
+    def __init__(
+        self,
+        native: Any,
+        schema: pa.Schema,
+        read: Callable[[list[str], int], Iterable[pa.Table]],
+        count: Callable[[], int] | None = None,
+    ) -> None:
+        self.native, self._types, self._batches, self._count = native, schema, read, count
 
-    return Source(table.schema, batches, table.num_rows, frame)
+    def _schema(self) -> pa.Schema:
+        return self._types
+
+    @cached_property
+    def n_rows(self) -> int | None:
+        """The number of rows, where it can be asked for."""
+        return None if self._count is None else self._count()
+
+    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """Yield ``columns`` as the table's own reader does."""
+        require_columns(columns, self.names)
+        return iter(self._batches(columns, rows))
 
 
-def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
-    def batches(columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        try:
-            read = (batch for file in files for batch in csv_batches(file, types, columns, schema))
-            yield from (piece for batch in read for piece in slices(pa.Table.from_batches([batch]), rows))
-        except pa.ArrowException as error:
-            raise SplitError(
-                f"{native} cannot be read as CSV ({reason_of(error)}); declare the column's type where the split is "
-                "decided, or pass Parquet, or what evenfold.manifests.read_table(FILE, types={COLUMN: 'text'}) returns."
-            ) from None
+class ParquetFiles(Source):
+    """Parquet files of this machine, or objects of a file system, as one table; SplitError where columns differ."""
 
+    def __init__(self, native: str, names: Sequence[str], files: Any = None) -> None:
+        self.native = native
+        with readable(native):
+            data = pyarrow.dataset.dataset(list(names), filesystem=files, format="parquet")
+            parts = list(data.get_fragments())
+            with ThreadPoolExecutor(AT_ONCE) as readers:
+                schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
+            schema = one_schema(names, schemas)
+        self.files = list(names)
+        self._data = pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
+
+    def _schema(self) -> pa.Schema:
+        return self._data.schema
+
+    @cached_property
+    def n_rows(self) -> int | None:
+        """The number of rows, from the footers: ``count_rows`` starts threads for them."""
+        return sum(part.metadata.num_rows for part in self._data.get_fragments())
+
+    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """Yield ``columns`` of one file after the other."""
+        require_columns(columns, self.names)
+        with readable(self.native):
+            read = self._data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
+            yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
+
+    def _read(self, names: list[str], named: bool) -> pa.Table:
+        with readable(self.native):
+            return self._data.to_table(columns=names)
+
+
+@contextmanager
+def readable(place: str, kind: str = "Parquet") -> Iterator[None]:
+    """Raise SplitError where what is read inside the block is damaged, of other types than one another, or absent."""
     try:
-        heads = [pa.Table.from_batches(islice(csv_batches(file, types), 2)) for file in files]
-        long = [field for file, head in zip(files, heads, strict=True) for field in texts_of_long(file, types, head, 2)]
-        schemas = [next(csv_batches(file, types, schema=long)).schema for file in files] if long else []
-        schema = one_schema(files, schemas or [head.schema for head in heads])
-        return Source(schema, batches, None, native, about_rows(files))
-    except (pa.ArrowException, UnicodeDecodeError):
-        return _from_frame(read_table(native, types=types))  # which says what is wrong
+        yield
+    except SplitError:
+        raise
+    except (pa.ArrowException, ValueError, IndexError, OSError) as error:
+        reason = without_secrets(reason_of(error))  # aiohttp's names the parameters that fsspec was given
+        raise SplitError(f"{place} cannot be read as {kind} ({reason}); correct or replace it.") from None
 
 
-# What deciding takes in memory, measured at 10 million rows, as a multiple of the columns that are read.
-TIMES_THE_COLUMNS = 6
-TIMES_THE_TABLE = 4  # as it is read, in key order, as a frame, and as an array
+def slices(table: pa.Table, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+    """Yield a table in parts of at most ``rows`` rows."""
+    return (table.slice(start, rows) for start in range(0, table.num_rows, rows))
 
 
-class NoRoomError(SplitError):
-    """A table takes more memory than there is."""
-
-
-def bytes_of_memory(memory: str | int | None) -> int:
-    """Return ``memory`` ("2GB", "500 MB", bytes) as bytes; a quarter of what is free where it is None."""
-    if memory is None:
-        return free_memory() // 4
-    size = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
-    if not size:
-        raise SplitError(f"memory={memory!r}; write a size such as '2GB'.")
-    powers = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-    return int(float(size[1]) * 1024 ** powers[size[2].lower()])
-
-
-def room_of(memory: str | int | None) -> int:
-    """Return how many bytes may be held at once: ``memory``, or all that is free where it is None."""
-    return free_memory() if memory is None else bytes_of_memory(memory)
-
-
-def free_memory() -> int:
-    """Return how many bytes of memory this process may still take: of the machine, or of its control group."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = [int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024]
-    except (OSError, StopIteration):
-        free = [int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 2]
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        try:
-            root = Path("/sys/fs/cgroup")
-            free.append(int((root / limit).read_text()) - int((root / used).read_text()))
-        except (OSError, ValueError):  # no such group, or no limit
-            continue
-    return max(min(free), 0)
-
-
-def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: str | int | None = None) -> bool:
-    """Return whether ``columns`` of data (all where None) can be worked on within ``memory``, none of them on disk.
-
-    False where only a reader to the end would know how many rows there are.
-    """
-    source = source_of(data)
-    # What is not there, or there twice, whoever reads it says.
-    names = [name for name in columns or source.schema.names if source.schema.get_field_index(name) >= 0]
-    taken = source.bytes_of(names)
-    return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
-
-
-def require_rows(
-    n: int, bytes_a_row: int, what: str, memory: str | int | None = None, of: str = "rows", instead: str = ""
-) -> None:
-    """Raise NoRoomError where what is held of ``n`` rows takes more than ``memory`` (all that is free where None).
-
-    Or of as many of something else that there is one of a row at most. ``instead``: what takes less, for the sentence.
-    """
-    limit = room_of(memory)
-    if n * bytes_a_row > limit:
-        size, allowed = (f"{size / 2**30:.3g} GB" for size in (n * bytes_a_row, limit))
-        raise NoRoomError(
-            f"{what} looks at {n:,} {of} at once, which takes about {size}, and {allowed} are "
-            f"{'free' if memory is None else 'allowed'}; allow more memory{instead}."
-        )
-
-
-def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
-    """Raise NoRoomError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
-
-    All columns where None are named. The rows of CSV are judged by the length of its first lines, compressed or not; a
-    table of which only a reader to the end would know them, such as a lazy frame, is not judged.
-    """
-    source: Source = source_of(data)
-    names = [name for name in source.schema.names if columns is None or name in columns]
-    taken = source.bytes_of(names)
-    limit = room_of(memory)
-    if taken is not None and taken * TIMES_THE_TABLE > limit:
-        rows = f"about {source.about_rows:,}" if source.n_rows is None else f"{source.n_rows:,}"
-        fewer = "rows" if columns is not None else "rows, or name fewer features"
-        raise NoRoomError(
-            f"{rows} rows of {len(names)} columns take about {taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is "
-            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}."
-        )
+def no_rows(table: str) -> SplitError:
+    """Return the error of a table without rows."""
+    return SplitError(f"{table} has 0 rows; 1 is needed at least, and 2 to split.")

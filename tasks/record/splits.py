@@ -17,7 +17,7 @@ from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.tables.canonical import infer_type
-from evenfold.manifests.tables.read import apart_of
+from evenfold.manifests.tables.read import source_of
 from evenfold.reports import Origin, Page, verdict_of
 from evenfold.reports.splits.data import see
 from evenfold.reports.splits.page import split_page
@@ -119,10 +119,10 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     Parquet files and addresses are told with all their columns, others with those that the split read; an address
     without what opens it, such as a token.
     """
-    uri, types, apart = redacted(split.data), split.stored().types, apart_of(split.data)
-    if apart is not None:
+    uri, types, source = redacted(split.data), split.stored().types, source_of(split.data)
+    if source.n_rows is not None:
         types = {}
-        for field in apart.schema:
+        for field in source.schema:
             types[field.name] = "text"
             with suppress(SplitError):  # of a list, say, which no split reads
                 types[field.name] = infer_type(field.type, field.name)

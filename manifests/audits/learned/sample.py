@@ -20,7 +20,6 @@ from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.membership import NEVER_TESTED
 from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
-from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance, stable_order
@@ -205,7 +204,7 @@ class Sample:
 def sampled_columns(joined: Joined, exclude: Collection[str]) -> list[str]:
     """Return every column without a role whose type is known, text and times included."""
     taken, names = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}, list[str]()
-    for field in schema_of(joined.source):
+    for field in joined.source.schema:
         with suppress(SplitError):  # for a type that is not read
             infer_type(field.type, field.name)
             names.append(field.name)
@@ -235,7 +234,7 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
 
 def _taken(joined: Joined, names: list[str], rows: Codes) -> pa.Table:
     blocks, start, ascending = [], 0, np.sort(rows)
-    for block in blocks_of(joined.source, names):
+    for block in joined.source.batches(names):
         stop = start + block.num_rows
         inside = ascending[np.searchsorted(ascending, start) : np.searchsorted(ascending, stop)]
         blocks.append(canonical_table(in_floats(block.take(inside - start)), names, joined.manifest.types))

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import decide
-from evenfold.manifests.engines import spill
 from evenfold.manifests.store.write import describe
 from evenfold.splitters import SplitError
 from tables import TYPES, table
@@ -36,9 +35,8 @@ def rows(n: int = 400) -> pd.DataFrame:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return three files of several row groups each, and let a shard be few rows."""
-    monkeypatch.setattr(spill, "SHARD_ROWS", 90)
+def files(tmp_path: Path) -> str:
+    """Return three files of several row groups each."""
     (tmp_path / "data").mkdir()
     for number, part in enumerate(np.array_split(np.arange(400), 3)):
         pq.write_table(

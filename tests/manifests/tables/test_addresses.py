@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import column_names, decide, read_table
 from evenfold.manifests.tables.addresses import opened, version_of
-from evenfold.manifests.tables.read import blocks_of, schema_of
+from evenfold.manifests.tables.read import source_of
 from evenfold.splitters import SplitError
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -49,8 +49,8 @@ def test_a_table_behind_an_address_is_the_table(address: str) -> None:
     assert read_table(address).equals(ROWS)
     assert read_table(address, ["y"]).equals(ROWS.select(["y"]))
     assert column_names(address) == ROWS.column_names
-    assert schema_of(address) == ROWS.schema
-    blocks = list(blocks_of(address, ["id"], rows=100))
+    assert source_of(address).schema == ROWS.schema
+    blocks = list(source_of(address).batches(["id"], rows=100))
     assert all(block.num_rows <= 100 for block in blocks)
     assert pa.concat_tables(blocks).equals(ROWS.select(["id"]))
     with pytest.raises(SplitError, match="nowhere"):
@@ -74,7 +74,7 @@ def test_objects_of_other_types_are_read_as_files_are(tmp_path: Path) -> None:
     parts = pa.table({"id": np.arange(50, 90), "y": np.arange(40) / 2})
     folder, address = beside_each_other(tmp_path, a_parquet=whole, b_PARQUET=parts)
     assert read_table(address).sort_by("id").equals(read_table(folder).sort_by("id"))
-    assert sum(part.num_rows for part in blocks_of(address, ["y"])) == 90
+    assert sum(part.num_rows for part in source_of(address).batches(["y"])) == 90
     spec = {"columns": {"key": "id", "target": "y"}}
     wanted = decide(spec, folder).split_id
     assert decide(spec, address, engine="duckdb", memory="1MB", to=tmp_path / "splits").split_id == wanted
