@@ -14,7 +14,7 @@ from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strateg
 from evenfold.splitters.base import defaults_of, strategy_made, strategy_recipe
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable, shown
 from evenfold.splitters.numbers import digest_json, plain_numbers
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from .fields import Algorithm, GateLimits, Holdout, Length, Names, Pseudonyms, Strict, Whole, also, explain
 
@@ -80,25 +80,15 @@ class Columns(Strict):
         return fields
 
     @model_validator(mode="after")
-    def _one_kind_of_group(self) -> Columns:
+    def _fit_together(self) -> Columns:
         if len(self.entities) == 1 or (self.entities and self.group):
             raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
-        return self
-
-    @field_validator("key")
-    @classmethod
-    def _not_reserved(cls, value: list[str]) -> list[str]:
-        for name in value:
+        if self.coordinates and (len(self.coordinates) != 2 or len(set(self.coordinates)) != 2):
+            raise ValueError(f"{self.coordinates!r} is not a place in a plane; name two columns, such as [x, y]")
+        for name in self.key:
             if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", name):
                 raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
-        return value
-
-    @field_validator("coordinates")
-    @classmethod
-    def _of_a_plane(cls, value: list[str]) -> list[str]:
-        if len(value) not in (0, 2) or len(set(value)) < len(value):
-            raise ValueError(f"{value!r} is not a place in a plane; name two columns, such as [x, y]")
-        return value
+        return self
 
     @property
     def grouped(self) -> list[str]:
@@ -189,17 +179,14 @@ class SplitSpec(Strict):
         require_bounded(value)
         return plain_numbers(value)
 
-    @field_validator("name")
-    @classmethod
-    def _is_a_folder_name(cls, value: str) -> str:
-        if value != name_like(value):
-            raise ValueError(f"{value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
-        return value
-
     @model_validator(mode="after")
     def _fits_together(self) -> SplitSpec:
         columns = self.columns
         for unfit, sentence in (
+            (
+                self.name != name_like(self.name),
+                f"the name {self.name!r} cannot name a folder; use letters, digits, '.', '_' and '-'",
+            ),
             (
                 columns.target in self.pseudonyms(),
                 f"the target {columns.target} cannot be encoded, for a model learns it; name another column to "

@@ -107,21 +107,19 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
     """
     if isinstance(values, Coded):
         return values.codes, values.levels
-    array = present(values, name)
-    if array.dtype.kind not in "biufmM" or array.dtype.itemsize > 8:
-        seen: dict[Any, int] = {}
-        try:
-            numbers = (seen.setdefault(value, len(seen)) for value in array.tolist())
-            return np.fromiter(numbers, np.int64, array.size), list(seen)
-        except TypeError as error:
-            what = f"{name} holds values that cannot be compared ({reason_of(error)})"
-            raise SplitError(f"{what}; pass numbers or text.") from None
     from pandas import factorize
 
-    plain = array.astype(array.dtype.newbyteorder("="), copy=False)
-    # As whole numbers: pandas makes other units of times.
-    codes, levels = factorize(plain.view(np.int64) if plain.dtype.kind in "mM" else plain)
-    return codes, np.asarray(levels).view(plain.dtype).tolist()
+    array = present(values, name)
+    if array.dtype.kind not in "biufmM" or array.dtype.itemsize > 8:
+        array = array.astype(object)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    try:
+        # Times as whole numbers: pandas makes other units of them.
+        codes, levels = factorize(array.view(np.int64) if array.dtype.kind in "mM" else array)
+    except TypeError as error:
+        what = f"{name} holds values that cannot be compared ({reason_of(error)})"
+        raise SplitError(f"{what}; pass numbers or text.") from None
+    return codes, np.asarray(levels).view(array.dtype).tolist()
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
@@ -165,14 +163,10 @@ def present(values: Any, name: str) -> NDArray[Any]:
 
 def require_present(array: NDArray[Any], name: str, mend: str = "drop or fill those rows first.") -> None:
     """Raise a SplitError that counts the missing values, if there are any, and says what would ``mend`` it."""
-    if array.dtype.kind in "fcmM":
-        missing = np.isnan(array) if array.dtype.kind in "fc" else np.isnat(array)
-    elif array.dtype.kind == "O":
-        missing = np.fromiter((_is_missing(value) for value in array.tolist()), np.bool_, array.size)
-    else:
-        return
-    if missing.any():
-        rows = np.flatnonzero(missing)
+    from pandas import isna
+
+    rows = np.flatnonzero(isna(array)) if array.dtype.kind in "fcmMO" else np.zeros(0, dtype=np.int64)
+    if rows.size:
         raise SplitError(
             f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows "
             f"(first at {first_rows(rows)}); {mend}"
@@ -182,16 +176,6 @@ def require_present(array: NDArray[Any], name: str, mend: str = "drop or fill th
 def first_rows(rows: IntArray) -> str:
     """Return ``row 3`` or ``rows 3, 7, 9`` for the first three positions."""
     return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
-
-
-def _is_missing(value: Any) -> bool:
-    # NaN and NaT differ from themselves; pandas' NA is neither equal nor not, and a signalling NaN cannot be asked.
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ArithmeticError):
-        return True
-    except ValueError:  # an array, which is no single value, but is there
-        return False
 
 
 STRETCH = 1 << 20

@@ -73,7 +73,7 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     source = manifests.source_of(data, spec.types).settled()
     manifests.require_columns([*spec.columns.roles(), *spec.types], source.names)
-    names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
+    names = list(dict.fromkeys(name for name in (spec.columns.target, *spec.columns.grouped) if name))
     if spec.may_wait:  # whether a row does may follow from the latest time of all
         times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
         table = source.table([*names, *times])
@@ -228,6 +228,5 @@ def parts_of_build(build: str | None) -> dict[str, str | dict[str, str]]:
 
 def named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:
     """Return the features to audit by name; None where they are all."""
-    if features is None or are_all_columns(features, split.stored().spec, table_of(split)):
-        return None
-    return list(features)
+    schema = None if features is None else manifests.source_of(table_of(split)).settled().schema
+    return None if features is None or are_all_columns(features, split.stored().spec, schema) else list(features)

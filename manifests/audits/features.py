@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,12 +48,12 @@ def feature_names(joined: Joined, features: Sequence[str] | None, exclude: Colle
     return [field.name for field in schema if field.name not in taken and _is_feature(field.type)]
 
 
-def are_all_columns(features: Sequence[str], spec: SplitSpec, source: Any) -> bool:
+def are_all_columns(features: Sequence[str], spec: SplitSpec, schema: pa.Schema) -> bool:
     """Return whether ``features`` are every column without a role, as features are by default, in the same order.
 
     An audit of them is then the audit that names none: where text or times stand beside them, it looks at more.
     """
-    fields = [field for field in source.schema if field.name not in spec.columns.roles()]
+    fields = [field for field in schema if field.name not in spec.columns.roles()]
     return [field.name for field in fields] == list(features) and all(_is_feature(field.type) for field in fields)
 
 

@@ -67,7 +67,11 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     """
     if not spec.key_encoding:
         return table
-    require_secret(spec, types)
+    if {kind for kind in types.values() if is_pseudonym(kind)} - {_pseudonym(spec)}:
+        raise SplitError(
+            f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with; set the "
+            "right one."
+        )
     # A manifest's types know best what is encoded.
     wanted = [name for name, kind in types.items() if is_pseudonym(kind)] if types else spec.pseudonyms()
     encoded = {name: pseudonyms(table.column(name), spec) for name in wanted if name in table.column_names}
@@ -78,29 +82,18 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     return table
 
 
-def require_secret(spec: SplitSpec, types: Mapping[str, str]) -> None:
-    """Raise SplitError for another secret than the one that a manifest was made with, or none."""
-    for kind in {kind for kind in types.values() if is_pseudonym(kind)}:
-        if spec.key_encoding and kind != _pseudonym(spec):
-            raise SplitError(
-                f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with; "
-                "set the right one."
-            )
-
-
 def types_of_secret(spec: SplitSpec, types: Mapping[str, str]) -> Mapping[str, str]:
     """Return a manifest's types with one check for one secret, whatever the split is called, where the secret is set.
 
-    Where it is not, they stay as they are, with the check of their version and name.
+    Where it is not, or is another one, they stay as they are, with the check of their version and name.
     """
     if spec.key_encoding is None:
         return types
     try:
-        require_secret(spec, types)
-        alike = _pseudonym(spec.model_copy(update={"name": ""}))
+        ours, alike = _pseudonym(spec), _pseudonym(spec.model_copy(update={"name": ""}))
     except SplitError:
         return types
-    return {name: alike if is_pseudonym(kind) else kind for name, kind in types.items()}
+    return {name: alike if kind == ours else kind for name, kind in types.items()}
 
 
 def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
@@ -332,17 +325,14 @@ def matured(
         waits[positions_in(keys, key_table(table, spec, types)) >= 0] = False
     if not waits.any():
         return table, None
-    n, columns = int(np.count_nonzero(waits)), spec.columns
-    if spec.missing_target == "wait":
-        late = ", or it is known too late" if spec.says_when_known else ""
-        reason, keep, mend = f"{n:,} of {table.num_rows:,} rows have no {columns.target!r}{late}", "", "fill the column"
-    else:
-        reason = f"the target of {n:,} of {table.num_rows:,} rows is known only after the latest {columns.time!r}"
-        keep, mend = ", or say on_immature: use", "correct the label_end or label_horizon"
-    if not columns.key:
+    n = int(np.count_nonzero(waits))
+    reason = f"{n:,} of {table.num_rows:,} rows wait for their target"
+    keep = "" if spec.missing_target == "wait" else ", or say on_immature: use"
+    if not spec.columns.key:
         why = "rows can wait only where a key names them"
         raise SplitError(f"{reason}, and {why}: name a key (--key), or drop those rows{keep}.")
     if n > table.num_rows - 2:
+        mend = "fill the target, or correct the label_end or label_horizon"
         raise SplitError(f"{reason}, and at least 2 must be left; {mend}{keep}.")
     return table.filter(pa.array(~waits)), table.filter(pa.array(waits))
 

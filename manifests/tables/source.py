@@ -116,14 +116,14 @@ class ParquetFiles(Source):
 
     def __init__(self, native: str, names: Sequence[str], files: Any = None) -> None:
         self.native = native
+        self.files, self._here = list(names), files is None
         with readable(native):
-            data = pyarrow.dataset.dataset(list(names), filesystem=files, format="parquet")
+            data = pyarrow.dataset.dataset(self.files, schema=pa.schema([]), format="parquet", filesystem=files)
             parts = list(data.get_fragments())
             with ThreadPoolExecutor(AT_ONCE) as readers:
                 schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
             schema = one_schema(names, schemas)
-        self.files = list(names)
-        self._data = pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
+            self._data = pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
 
     def _schema(self) -> pa.Schema:
         return self._data.schema
@@ -131,7 +131,7 @@ class ParquetFiles(Source):
     @cached_property
     def n_rows(self) -> int | None:
         """The number of rows, from the footers: ``count_rows`` starts threads for them."""
-        return sum(part.metadata.num_rows for part in self._data.get_fragments())
+        return int(sum(part.metadata.num_rows for part in self._data.get_fragments()))
 
     def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """Yield ``columns`` of one file after the other."""
@@ -141,6 +141,8 @@ class ParquetFiles(Source):
             yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
 
     def _read(self, names: list[str], named: bool) -> pa.Table:
+        if not self._here:  # threads that read through Python may outlive it
+            return super()._read(names, named)
         with readable(self.native):
             return self._data.to_table(columns=names)
 

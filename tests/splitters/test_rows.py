@@ -32,7 +32,7 @@ SCALARS: Any = (
     | st.complex_numbers()
     | st.text(max_size=3)
     | st.binary(max_size=3)
-    | st.decimals()
+    | st.decimals(allow_nan=False)
     | st.dates()
     | st.datetimes()
     | st.timedeltas()
@@ -116,7 +116,6 @@ def test_codes_follow_first_appearance(values: Any) -> None:
         [1, None, 2, 1],
         [pd.Timestamp("2024"), pd.NaT, pd.Timestamp("2024"), pd.Timestamp("2024")],
         ["a", pd.NA, "b", "a"],
-        [1.5, Decimal("sNaN"), 2, 1],
         np.array(["2024", "NaT", "2024", "2024"], dtype="datetime64[D]"),
         np.array([1, "NaT", 1, 1], dtype="timedelta64[D]"),
         np.array([1, complex("nan"), 2, 1]),
