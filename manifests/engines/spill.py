@@ -19,7 +19,7 @@ import joblib
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.store.write import aside
-from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, listed, whole
+from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, whole
 from evenfold.manifests.tables.frames import quoted
 from evenfold.manifests.tables.source import Source, no_rows
 from evenfold.splitters import SplitError
@@ -191,21 +191,13 @@ def _batches(
     """Yield the batches of tables in the columns of ``numbered``; what goes wrong is kept as it was."""
     try:
         for table in chain([first], others):
-            require_alike(first.schema, table.schema)
+            for expected, field in zip(first.schema, table.schema, strict=True):
+                if expected.type != field.type:
+                    raise SplitError(
+                        f"column {field.name!r} is {expected.type} in the first rows and {field.type} in later ones; "
+                        "declare its type, or give all rows the same."
+                    )
             yield from pa.table(table.columns, schema=numbered).to_batches()
     except Exception as error:
         failed.append(error)
         raise
-
-
-def require_alike(first: pa.Schema, schema: pa.Schema) -> None:
-    """Raise SplitError where a later part of a table has other columns, or of other types, than the first."""
-    if schema.names != first.names:
-        odd = listed(sorted({*schema.names} ^ {*first.names}) or schema.names)
-        raise SplitError(f"the first rows and later ones differ in columns ({odd}); give all the same.")
-    for expected, field in zip(first, schema, strict=True):
-        if expected.type != field.type:
-            raise SplitError(
-                f"column {field.name!r} is {expected.type} in the first rows and {field.type} in later ones; declare "
-                "its type, or give all rows the same."
-            )
