@@ -10,21 +10,26 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import (
     STRETCH,
+    amount,
     canonical_table,
     coded,
     column_types,
     digests_of,
     key_order,
+    listed,
     require_columns,
     to_numpy,
+    verb,
 )
 from evenfold.manifests.tables.frames import SEVERAL_TYPES
 from evenfold.manifests.tables.keys import content_of, encoded_first, key_values, label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import source_of
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels import HOLDOUT, Stream
 from evenfold.splitters.numbers import CLASSES_VERSION, Coded, digest_json, label_type
 from evenfold.splitters.rows import GroupRows
@@ -62,6 +67,22 @@ def _by_its_name(columns: Columns) -> Iterator[None]:
         raise SplitError(f"{'target ' if role == 'y' else ''}{roles[role]!r} {rest}") from None
 
 
+def _require_one_fold(table: pa.Table, key: list[str], fold: str | None) -> None:
+    """Raise SplitError where rows of one key are in several folds: then the folds are wrong, not the key."""
+    if fold is None:
+        return
+    used = table.filter(pc.not_equal(table.column(fold), EXCLUDED))
+    held = used.group_by(key).aggregate([(fold, "count_distinct")])
+    torn = held.filter(pc.greater(held.column(f"{fold}_count_distinct"), 1))
+    if torn.num_rows:
+        name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
+        raise SplitError(
+            f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "
+            f"{shown(first)!r}): what is learnt in one fold is known in the other. Leave these rows out of one, or "
+            f"split anew with group {listed(map(repr, key))}."
+        )
+
+
 class Plan:
     """A specification resolved against data: the used columns in key order, and the identity of what is asked.
 
@@ -77,7 +98,11 @@ class Plan:
         if self.spec.key_encoding:
             self.spec, table, self.types = encoded_first(table, self.spec)
         self.key = self.spec.key_names
-        order = key_order(table, self.key) if self.key else None
+        try:
+            order = key_order(table, self.key) if self.key else None
+        except SplitError:
+            _require_one_fold(table, self.key, self.spec.columns.fold)
+            raise
         self.table = table if order is None else table.take(order)
         self.waiting: pa.Table | None = None
         if waiting is not None:
