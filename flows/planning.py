@@ -14,7 +14,7 @@ from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
-from evenfold.tasks.record.runs import finished_record, preimage_of_record
+from evenfold.tasks.record.once import finished_record, preimage_of_record
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.results.store import nearest, ready

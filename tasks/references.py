@@ -52,22 +52,20 @@ def manifest_folder(reference: Any) -> Path:
     path = Path(reference)
     if path.is_absolute() or (path / "manifest.json").exists():
         return path
-    home = Home.here()
-    name, _, version = str(path).replace("/", "@").partition("@")
+    home, words = Home.here(), str(path)
+    name, _, version = words.replace("/", "@").partition("@")
     if versions := splits_of(home, name):
-        newest = max(versions, key=version_in)
         if version and version not in versions:
             others = ", ".join(sorted(versions, key=version_in))
             raise SplitError(f"the split {name!r} has no version {version!r}; it has {others}.")
-        return versions[version or newest]
-    begin = [str(path)] if SHORT_ID.fullmatch(str(path)) else []
-    ids = {header["split_id"]: folder for folder, header in versions_below(home) for digits in begin
-           if header["split_id"].startswith(digits)}  # fmt: skip
+        return versions[version or max(versions, key=version_in)]
+    below = versions_below(home) if SHORT_ID.fullmatch(words) else ()
+    ids = {header["split_id"]: folder for folder, header in below if header["split_id"].startswith(words)}
     if len(ids) > 1:
         raise SplitError(f"{reference!r} begins the ids of {len(ids)} splits; write more of its digits.")
     names = [folder.name for folder in home.splits.glob("*") if folder.is_dir()]
-    if not ids and (hint := meant(str(path), names, cutoff=0.6)):
-        raise SplitError(f"there is no split {str(path)!r}; {hint}")
+    if not ids and (hint := meant(words, names, cutoff=0.6)):
+        raise SplitError(f"there is no split {words!r}; {hint}")
     return next(iter(ids.values()), path)
 
 

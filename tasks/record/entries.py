@@ -7,12 +7,12 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from evenfold.estimates import Confusion, Estimate
+from evenfold.estimates import Confusion, Estimate, Interval
 from evenfold.manifests import BalanceReport, digest_json
-from evenfold.manifests.figures import NUMBERS, FoldBalance, PartBalance
+from evenfold.manifests.figures import NUMBERS, FoldBalance, PartBalance, RowsBalance
 from evenfold.tasks.outcomes import SplitRef
 
 Metrics = Mapping[str, float | Mapping[int, float]]  # what has a value for each of several steps as well
@@ -24,26 +24,23 @@ SHORT = 12  # digits of an identity that people read
 
 
 @dataclass(frozen=True)
-class LightModel:
-    """The light model, without an artifact, that holds a run's metrics with their split, as MLflow's search wants."""
-
-    name: str
-    params: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Entry:
     """The content of one MLflow run; ``key`` names the run, so that saying it twice changes nothing.
 
-    ``light_model``: the light model that the metrics belong to as well.
+    ``recipe``: what the metrics were scored of, as MLflow's search of models finds it; None: of nothing.
     """
 
     key: str
     name: str
-    tags: Mapping[str, str]
-    params: Mapping[str, Any]
-    metrics: Metrics
-    light_model: LightModel | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=dict)
+    recipe: Mapping[str, Any] | None = None
+
+    @property
+    def title(self) -> str:
+        """The name of the model, which may be on a split."""
+        return self.name.partition(" @ ")[0]
 
     @property
     def series(self) -> dict[str, Mapping[int, float]]:
@@ -97,21 +94,17 @@ def unless_usual(interval: str, level: float) -> dict[str, object]:
 
 
 def balance_metrics(report: BalanceReport) -> dict[str, float]:
-    """Return the figures of a balance report and their bounds as metrics, and what each part holds, with rows asked.
+    """Return the figures of a balance report and their bounds as metrics, and what each part holds.
 
     Of whole groups also what the cost is made of, and the gap to the best that can be reached.
     """
     metrics: dict[str, float] = {}
     for figure, value, least in report.shown():
         metrics |= figure.metrics(value, least)
-    classes = list(named_apart(report.classes or ()).values())
     places: list[FoldBalance | PartBalance] = [*report.folds, *report.parts]
-    for part in (place for place in places if place.name):
-        figures = {name: getattr(part, name) for name in ("rows", "wanted", *NUMBERS)}
-        metrics |= {f"balance/{name}_{part.name}": float(n) for name, n in figures.items() if n is not None}
-        if len(classes) <= MOST_CLASSES:
-            shares = zip(classes, part.shares or (), strict=False)
-            metrics |= {f"balance/share_{part.name}/{name}": share for name, share in shares}
+    for place in (each for each in places if each.name):
+        held = _contents(place, report)
+        metrics |= {f"balance/{name}_{place.name}{below}": value for (name, below), value in held.items()}
     strata = named_apart(report.strata)
     metrics |= {f"balance/stratum_share/{strata[name]}": value for name, value in report.strata.items()}
     if report.reach is not None:
@@ -123,21 +116,23 @@ def balance_metrics(report: BalanceReport) -> dict[str, float]:
 
 
 def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
-    """Return the contents of each fold as metrics, a step a fold: rows, wanted ones, class shares, ``NUMBERS``."""
-    if report.n_splits > MOST_FOLDS:
-        return {}
-    columns = {"rows": "rows", "wanted": "wanted", "rows_train": "train", "wanted_train": "wanted_train"}
-    columns |= {name: name for name in NUMBERS}
+    """Return what each fold holds as metrics, a step a fold; of a draw also the rows that it trains on."""
     series: dict[str, dict[int, float]] = {}
-    classes = named_apart(report.classes or ()).values()
-    for fold in report.folds:
-        arrays = {name: getattr(fold, attribute) for name, attribute in columns.items()}
-        if len(classes) <= MOST_CLASSES:
-            arrays |= {f"share/{name}": share for name, share in zip(classes, fold.shares or (), strict=False)}
-        for name, value in arrays.items():
+    for fold in report.folds if report.n_splits <= MOST_FOLDS else ():
+        trained = {("rows_train", ""): fold.train, ("wanted_train", ""): fold.wanted_train}
+        for (name, below), value in (_contents(fold, report) | trained).items():
             if value is not None:
-                series.setdefault(f"balance/{name}", {})[fold.split] = float(value)
+                series.setdefault(f"balance/{name}{below}", {})[fold.split] = float(value)
     return series
+
+
+def _contents(place: RowsBalance, report: BalanceReport) -> dict[tuple[str, str], float | None]:
+    """Return what a fold or part holds, with the rows asked: each number by its name, of ten classes a share below."""
+    numbers = {(name, ""): getattr(place, name) for name in ("rows", "wanted", *NUMBERS)}
+    classes = list(named_apart(report.classes or ()).values())
+    shares = zip(classes, place.shares or (), strict=False) if len(classes) <= MOST_CLASSES else ()
+    held = numbers | {("share", f"/{name}"): share for name, share in shares}
+    return {at: float(value) for at, value in held.items() if value is not None}
 
 
 def allowed(name: str) -> str:
@@ -212,29 +207,28 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
 _BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}
 
 
+def ends(metric: str, interval: Interval | None, of: str = "") -> dict[str, float]:
+    """Return the ends of an interval as metrics: low/r2 and high/r2; ``of`` something else, difference_low/r2."""
+    return {f"{of}{side}/{metric}": getattr(interval, side) for side in ("low", "high")} if interval else {}
+
+
 def estimate_metrics(estimates: Sequence[Estimate]) -> dict[str, float]:
     """Return what is to be read: value/r2, low/r2 and high/r2, mean/r2 and sd/r2 of the folds, and apparent/r2.
 
     Of a bootstrap oob/r2, 632/r2 and 632plus/r2, the last of which is the value. All else is in estimates.json.
     """
     metrics: dict[str, float | None] = {}
-    for estimate in estimates:
-        metric, mean = estimate.metric, estimate.fold_mean
-        metrics[f"value/{metric}"] = estimate.value
-        metrics |= {f"{side}/{metric}": getattr(estimate.interval, side, None) for side in ("low", "high")}
-        if estimate.method in _BOOTSTRAP:
-            metrics[f"{_BOOTSTRAP[estimate.method]}/{metric}"] = estimate.value
+    for each in estimates:
+        metric, mean = each.metric, each.value if each.fold_mean is None else each.fold_mean
+        if each.method in _BOOTSTRAP:
+            metrics[f"{_BOOTSTRAP[each.method]}/{metric}"] = each.value
         else:
-            metrics[f"mean/{metric}"] = estimate.value if mean is None else mean
-            metrics[f"sd/{metric}"] = estimate.sd
-        metrics[f"apparent/{metric}"] = estimate.apparent
-        if estimate.interval:
-            metrics[f"resolution/{metric}"] = estimate.resolution
-        if beside := estimate.baseline:
+            metrics |= {f"mean/{metric}": mean, f"sd/{metric}": each.sd}
+        figures = {"value": each.value, "apparent": each.apparent, "resolution": each.resolution}
+        metrics |= {f"{name}/{metric}": value for name, value in figures.items()} | ends(metric, each.interval)
+        if beside := each.baseline:
             metrics |= {f"baseline/{metric}": beside.value, f"above_baseline/{metric}": beside.difference}
-            metrics |= {
-                f"above_baseline_{side}/{metric}": getattr(beside.interval, side, None) for side in ("low", "high")
-            }
+            metrics |= ends(metric, beside.interval, "above_baseline_")
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 

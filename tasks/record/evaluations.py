@@ -21,7 +21,7 @@ from evenfold.splitters.importing import installed
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
-from evenfold.tasks.record.runs import Held, complete_records, preimage_of_record, record_parts, see_complete
+from evenfold.tasks.record.once import key_of_record, made_once, preimage_of_record
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
@@ -38,7 +38,7 @@ from .tracker import CONTENT, NOTE, Tracker, tracker_of
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
+EVALUATION_FILES = ("estimates.json", "report.html", RECIPE)
 FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")
 
 
@@ -70,12 +70,14 @@ def record_evaluation(
     _require_models(split, work, models or {})
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
-    seen = complete_records(Home.here())
-    run_id, since = "" if is_refreshing() else seen.get(record.labelled, [""])[0], None
-    if not run_id:
-        run_id, since = record.found_or_written(seen)
-    run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since or "")
-    if since is not None and evaluation.estimates:  # once, and not again where the same is found
+    again, content = is_refreshing(), record.content if evaluation.estimates else ""
+    told = origin_tags() | record.tags
+    run_id, is_new = made_once(split, record.key, content, EVALUATION_FILES, told, record.write, again)
+    since = tracker_of(split).since(record.same, evaluation.model.code) if is_new else ""
+    run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
+    if evaluation.estimates:
+        remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
+    if is_new and evaluation.estimates:  # not again where the same is found
         title, table = f"# {evaluation.model.title} @ {split.name} {split.version}", scores_table(evaluation.estimates)
         text = f"{title}\n\n{in_markdown(table)}\n\n{linked({f'Run {run_id} in MLflow': run.url})}"
         publish(f"estimate-{split.name}", text, f"Scores of the newest evaluation on {split.name}.")
@@ -128,15 +130,10 @@ class _Record:
         place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models), *build]
         return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold")])
 
-    @property
-    def labelled(self) -> str:
-        """The digest of that and of its label, by which a complete record is known again."""
-        return digest_json([self.content, self.label])
-
     @cached_property
     def same(self) -> str:
         """The key of its run, whatever the user's code."""
-        return run_key(**record_parts(self.work, self.label, self.evaluation.interval, self.evaluation.level))
+        return key_of_record(self.work, self.label, self.evaluation.interval, self.evaluation.level)
 
     @property
     def key(self) -> str:
@@ -170,28 +167,6 @@ class _Record:
         draws = [block.predictions.path for block in self.evaluation.draws]
         files = {"predictions.parquet": self.evaluation.predictions, "scores.parquet": draws}
         return {name: frame_of(each) for name, each in files.items() if each}
-
-    def found_or_written(self, seen: Held) -> tuple[str, str | None]:
-        """Return its run, and what changed in the code since an earlier one, None where the run was found complete.
-
-        ``seen``: the records that were complete before.
-        """
-        of, split, since = self.evaluation, self.evaluation.split, None
-        tracker = tracker_of(split)
-        with tracker.alone(self.key) as existing:
-            again = is_refreshing() or not of.estimates
-            if not again and tracker.is_complete(existing, self.content, EVALUATION_FILES):
-                run_id = str(existing.info.run_id)
-                tracker.tell(run_id, origin_tags() | self.tags)
-            else:
-                since = tracker.since(self.same, of.model.code)
-                run_id = self.write(tracker, existing)
-        if of.estimates:
-            # While the models were fitted, somebody may have deleted the split's run: then the store has changed.
-            earlier = {key: held for key, held in seen.items() if held[0] == self.split_run}
-            see_complete(split, (self.labelled, self.key), run_id, EVALUATION_FILES, earlier)
-            remember(preimage_of_record(self.work, self.label, of.interval, of.level))
-        return run_id, since
 
     def write(self, tracker: Tracker, existing: Run | None) -> str:
         """Write its run, for whoever holds its key alone, and return it; ``existing``: that run, or None."""
@@ -247,7 +222,7 @@ class _Record:
             | another | tags,
             params=params,
             metrics={**metrics, **entries.confusion_metrics(of.confusion), **series},
-            light_model=entries.LightModel(of.model.title, about) if of.estimates else None,
+            recipe=about if of.estimates else None,
         )  # fmt: skip
 
     def _page(self) -> Page:

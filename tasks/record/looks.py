@@ -20,14 +20,14 @@ from evenfold.reports.texts import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
-from evenfold.tasks.record.runs import finished_record
+from evenfold.tasks.record.once import finished_record
 from evenfold.tasks.record.splits import data_input, links_of, origin_tags, split_input
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
 
 from . import entries
-from .entries import MOST_FOLDS, Entry, LightModel, code_tags, run_key, short_tags, split_tags, with_code
+from .entries import MOST_FOLDS, Entry, code_tags, run_key, short_tags, split_tags, with_code
 from .reading import read_recipe
 from .tracker import NOTE, Tracker, tracker_of
 
@@ -173,9 +173,8 @@ def record_tuning(
         tracker.client.log_inputs(run_id, datasets=inputs)
         for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
             own = run_key(kind="configuration", parent=whole.key, number=number)
-            light = LightModel(f"{title} configuration {number}", trial.params)
-            metrics = entries.estimate_metrics(trial.estimates)
-            with tracker.run(Entry(own, light.name, short_tags(split), trial.params, metrics, light), parent=run_id):
+            name, metrics = f"{title} configuration {number}", entries.estimate_metrics(trial.estimates)
+            with tracker.run(Entry(own, name, short_tags(split), trial.params, metrics, trial.params), parent=run_id):
                 pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         tracker.keep_recipe(run_id, split, fullest, _promised(chosen.estimates, choice, metric))

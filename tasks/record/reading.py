@@ -23,7 +23,7 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.parameters import Data
-from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
+from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in, versions_below
 from evenfold.tasks.results.retrained import Retraining
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home, redacted
@@ -38,17 +38,19 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
-def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
-    """Return the run that evaluated a registered model, of which ``which`` is an alias (``at`` is "@") or a version.
+def _evaluated_by(tracker: Tracker, address: str) -> str:
+    """Return the run that evaluated a registered model: ``models:/NAME@champion``, or ``models:/NAME/2``.
 
     Raises SplitError where the registry has no such model or it names none, UntrustedNameError where it is not signed.
     """
-    look = tracker.client.get_model_version_by_alias if at == "@" else tracker.client.get_model_version
+    model, client = address.removeprefix("models:/"), tracker.client
+    is_version = model.rpartition("/")[2].isdecimal()  # a name may hold @, and none holds /
+    name, _, which = model.rpartition("/" if is_version else "@")
     try:
-        version = look(name, which)
+        version = (client.get_model_version if is_version else client.get_model_version_by_alias)(name, which)
     except Exception:  # MLflow has a kind of error of its own per store
         raise SplitError(
-            f"there is no registered model {f'models:/{name}{at}{which}'!a} in {tracker.home.tracking_uri}; write "
+            f"there is no registered model {address!a} in {tracker.home.tracking_uri}; write "
             "models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
         ) from None
     require_signed_version(version)
@@ -68,37 +70,30 @@ def run_named(tracker: Tracker, reference: Any) -> Run:
     """
     run_id = getattr(reference, "run_id", reference)
     if isinstance(reference, Retraining) and (served := reference.registered or reference.champion):
-        run_id = _evaluated_by(tracker, served.name, "/", served.version)
+        run_id = f"models:/{served.name}/{served.version}"
     if not isinstance(run_id, str):
         raise SplitError(
             f"a value of type {type(reference).__name__} is no run; pass its id, or what the flow returned."
         )
     if run_id.startswith("models:/"):
-        address = run_id.removeprefix("models:/")
-        of_version = address.rpartition("/")[2].isdecimal()  # a name may hold @, and none holds /
-        run_id = _evaluated_by(tracker, *address.rpartition("/" if of_version else "@"))
-
-    digits = SHORT_ID.fullmatch(run_id)
+        run_id = _evaluated_by(tracker, run_id)
     try:
         if len(run_id) == 32:
             return tracker.client.get_run(run_id)
-        runs = [run for run in tracker.runs() if run.info.run_id.startswith(run_id)] if digits else []
+        every = tracker.runs() if SHORT_ID.fullmatch(run_id) else ()
+        runs = [run for run in every if run.info.run_id.startswith(run_id)]
+        why = ""
     except Exception as error:  # MLflow has a kind of error of its own per store
-        raise SplitError(
-            f"there is no run {run_id!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
-        ) from None
-    if len(runs) == 1:
-        return runs[0]
+        runs, why = [], f" ({redacted(str(error))})"
     if not runs:
-        evaluations = () if digits else tracker.runs("tags.`evenfold.record` = 'evaluation'")
-        alike = [run.info.run_id[:8] for run in evaluations if run.info.run_name.partition(" @ ")[0] == run_id]
-        hint = "" if digits else "; a registered model is models:/NAME@champion"
-        hint = f"; runs of {run_id} are {listed(alike[:3])}" if alike else hint
         raise SplitError(
-            f"there is no run {run_id!r} in {tracker.home.tracking_uri}; evenfold list shows those that are{hint}."
-        )
-    names = ", ".join(f"{run.info.run_id[: len(run_id) + 4]} ({run.info.run_name})" for run in runs[:3])
-    raise SplitError(f"{len(runs)} runs begin with {run_id!r}: {names}; write more digits.")
+            f"there is no run {run_id!r} in {tracker.home.tracking_uri}{why}; evenfold list shows those that are, and "
+            "a registered model is models:/NAME@champion."
+        ) from None
+    if len(runs) > 1:
+        names = ", ".join(f"{run.info.run_id[: len(run_id) + 4]} ({run.info.run_name})" for run in runs[:3])
+        raise SplitError(f"{len(runs)} runs begin with {run_id!r}: {names}; write more digits.")
+    return runs[0]
 
 
 @dataclass(frozen=True)
@@ -163,12 +158,11 @@ def read_evaluation(run_id: str) -> Recorded:
             ) from None
         try:
             predictions = pd.read_parquet(path)
-            missing = {"row", "repeat", "fold", "y"} - set(predictions.columns)
-            wrong = f"lacks {', '.join(sorted(missing))}" if missing else ""
-        except (ValueError, OSError) as error:
-            wrong = f"cannot be read ({reason_of(error)[:200]})"
-        if wrong:
-            raise SplitError(f"predictions.parquet of run {run_id} {wrong}; evaluate it again.")
+            predictions[["row", "repeat", "fold", "y"]]
+        except (ValueError, OSError, KeyError) as error:
+            raise SplitError(
+                f"predictions.parquet of run {run_id} is damaged ({reason_of(error)[:200]}); evaluate it again."
+            ) from None
         return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions, sha256(path))
 
 
@@ -240,24 +234,32 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
     if not isinstance(reference, str) or os.path.exists(os.path.join(reference, "manifest.json")):
         return reference if isinstance(reference, Manifest) else read_manifest(reference)
     name, at, version = reference.partition("@")
-    held = splits_of(home, name) if name == name_like(name) else {}
-    if version in held:
-        return read_manifest(held[version])
-    if not held:
+    is_name = name == name_like(name)
+    here = splits_of(home, name) if is_name else {}
+    if version in here:
+        return read_manifest(here[version])
+    if not here:
         home.require_record()
-    newest = max(held, key=version_in) if held and not at else ""
     tracker = Tracker(home) if home.is_recorded else None
-    runs = _recorded_runs(tracker, reference) if tracker else []
-    if newest:  # what is newer than it counts, or was changed
-        runs = [run for run in runs if not (spec := _spec_in(run)) or version_in(spec) > version_in(newest)]
-        if not runs:
-            return read_manifest(held[newest])
+    runs = _recorded(tracker, "spec", f"{name}@") if tracker and is_name else []
+    versions = sorted({*here, *(_spec_in(run).rpartition("@")[2] for run in runs)}, key=version_in)
+    wanted = version if at or not versions else versions[-1]
+    if wanted in here:
+        return read_manifest(here[wanted])
+    runs = [run for run in runs if _spec_in(run) == f"{name}@{wanted}"]
+    if tracker and not runs and len(reference) >= 8 and SHORT_ID.fullmatch(reference):
+        runs = [run for tag in ("split_id", "plan_id") for run in _recorded(tracker, tag, reference)]
     if tracker is None or not runs:
-        others = map(_spec_in, _recorded_runs(tracker, name) if tracker and at else [])
-        versions = sorted({spec.rpartition("@")[2] for spec in others if spec} | set(held), key=version_in)
         instead = f"; {name} has {listed(versions)}" if versions else ""
         raise SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
-    return _download(tracker, _newest_of(runs, reference, home), home)
+    splits = {run.data.tags["evenfold.split_id"]: run for run in reversed(runs)}
+    if len(splits) > 1:
+        names = listed(sorted(f"{_spec_in(run)} {split_id[:16]}" for split_id, run in splits.items()))
+        raise SplitError(
+            f"{reference[:16]} names {len(splits)} splits in {home.tracking_uri} ({names}), of several projects, or "
+            "decided with parts in other orders or by other code; load one by its split_id."
+        )
+    return _download(tracker, runs[0], home)
 
 
 @step(run_name=lambda reference, **_: f"load {reference}")
@@ -277,41 +279,10 @@ def load_split(
     return SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
 
 
-def _recorded_runs(tracker: Tracker, reference: str) -> list[Run]:
-    """Return the runs that record what ``reference`` names, the newest first."""
-    if "'" in reference:  # a quote would end the filter's text and begin another condition
-        return []
-    wanted = f"= '{reference}'" if "@" in reference else f"LIKE '{reference}@%'"
-    runs = list(tracker.runs(f"tags.`evenfold.spec` {wanted} AND tags.`evenfold.record` = 'split'"))
-    if "@" not in reference:  # to LIKE, _ in a name is any letter
-        runs = [run for run in runs if run.data.tags["evenfold.spec"].rpartition("@")[0] == reference]
-    if runs or len(reference) < 8 or not SHORT_ID.fullmatch(reference):
-        return runs
-    filters = [f"tags.`evenfold.{name}` LIKE '{reference}%'" for name in ("split_id", "plan_id")]
-    return [run for each in filters for run in tracker.runs(f"{each} AND tags.`evenfold.record` = 'split'")]
-
-
-def _newest_of(runs: list[Run], reference: str, home: Home) -> Run:
-    """Return the run of the newest version; raises SplitError where it, or a plan, is of several splits."""
-    ours = [(spec, run.data.tags["evenfold.split_id"], run) for run in runs if (spec := _spec_in(run))]
-    if not ours:
-        raise SplitError(f"run {runs[0].info.run_id} names no split that evenfold recorded; its tags were changed.")
-    specs = {split_id: spec for spec, split_id, _ in ours}
-    by_id = reference.partition("@")[0] not in {spec.partition("@")[0] for spec in specs.values()}
-    if by_id and len(specs) > 1:
-        raise SplitError(
-            f"{reference[:16]} names {len(specs)} splits ({listed(sorted(specs.values()))}), decided with parts in "
-            "other orders or by other code; name one of them so, or by its split_id."
-        )
-    last = max((spec for spec, _, _ in ours), key=version_in)
-    newest = {split_id: run for spec, split_id, run in reversed(ours) if version_in(spec) == version_in(last)}
-    if len(newest) > 1:
-        raise SplitError(
-            f"{last} names {len(newest)} splits in {home.tracking_uri} "
-            f"({', '.join(each[:16] for each in sorted(newest))}), of several projects; load one by its split_id, and "
-            "give the next one a name of its own."
-        )
-    return next(iter(newest.values()))
+def _recorded(tracker: Tracker, tag: str, start: str) -> list[Run]:
+    """Return the runs that record splits of which a tag begins so, the newest first; to LIKE, _ is any letter."""
+    runs = tracker.runs(f"tags.`evenfold.{tag}` LIKE '{start}%' AND tags.`evenfold.record` = 'split'")
+    return [run for run in runs if run.data.tags[f"evenfold.{tag}"].startswith(start) and _spec_in(run)]
 
 
 def _spec_in(run: Run) -> str:
@@ -325,27 +296,21 @@ def _spec_in(run: Run) -> str:
     return spec if name and is_name and is_id and VERSION.fullmatch(version) else ""
 
 
-def _proved(folder: Path, split_id: str) -> Manifest | None:
-    with suppress(ValueError, OSError):
-        manifest = read_manifest(folder)
-        return manifest if manifest.split_id == split_id else None
-    return None
-
-
 def _download(tracker: Tracker, run: Run, home: Home) -> Manifest:
     """Return the split that a run holds, in its place once it was proved to be of that id, name and version."""
     split_id, (name, _, version) = run.data.tags["evenfold.split_id"], _spec_in(run).partition("@")
-    # Where this home has another split of that name and version, what is loaded lies apart.
-    for place in (home.splits / name / version, home.path / "fetched" / split_id / name / version):
-        if manifest := _proved(place, split_id):
-            return manifest
-        if not place.exists():
-            break
+    held, place = dict(versions_below(home, name)), home.splits / name / version
+    if place.exists() and (place not in held or held[place]["split_id"] != split_id):
+        place = home.path / "fetched" / split_id / name / version  # apart from this home's own of that name and version
+    if place.exists():
+        return read_manifest(place)
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        fetched = tracker.fetch(run.info.run_id, "split", Path(folder))
-        manifest = _proved(fetched, split_id)
-        if manifest is None or (manifest.name, manifest.version) != (name, version):
+        fetched, whole = tracker.fetch(run.info.run_id, "split", Path(folder)), False
+        with suppress(ValueError, OSError):
+            manifest = read_manifest(fetched)
+            whole = (manifest.split_id, manifest.name, manifest.version) == (split_id, name, version)
+        if not whole:
             raise SplitError(
                 f"what MLflow keeps in run {run.info.run_id} is not the split {split_id[:16]} that it was recorded as; "
                 "its artifacts were changed."

@@ -1,28 +1,23 @@
-"""The content of a store: lists of runs, models and recipes judged on a split; and which records are complete."""
+"""The content of a store: lists of runs, models and recipes judged on a split."""
 
 from __future__ import annotations
 
 import ast
-import json
-from collections.abc import Iterable, Mapping
+import math
+from collections import defaultdict
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError
-from evenfold.tasks.outcomes import Outcome, SplitRef
-from evenfold.tasks.record.entries import allowed, run_key, unless_usual, with_code
-from evenfold.tasks.record.tracker import RUN_KEY, Tracker, users_experiment
+from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.record.entries import allowed
+from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.references import Listed
-from evenfold.tasks.results.preimages import Preimage
-from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 
 from evenfold import estimates
-
-if TYPE_CHECKING:
-    from evenfold.tasks.work import Work
 
 HEADLINE = "value/"
 
@@ -34,32 +29,31 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
     which it differs from another of the same model on the same split; of later rows the strategy of the split that the
     model was judged on, and the score that it promised: how well each way of validating foretold them.
     """
-    rows: list[Listed] = []
-    alike: dict[tuple[str, str], list[tuple[Listed, Mapping[str, object]]]] = {}
-    tracker = Tracker(home)
+    tracker, rows, recipes = Tracker(home), [], []
+    alike: defaultdict[tuple[object, object], list[dict[str, object]]] = defaultdict(list)
     for run in tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
         params, tags = run.data.params, run.data.tags
         model, on = run.info.run_name.partition(" @ ")[0], tags.get("evenfold.spec") or tags.get("spec", "")
         row: Listed = {"run": run.info.run_id, "model": model, "on": on}
+        metric, value, half = _headline(run)
         if kind == "later rows":
             judged = None
             with suppress(Exception):  # it may be gone; MLflow has a kind of error of its own per store
                 judged = tracker.client.get_run(params.get("run", ""))
             metric, promise, half = _headline(judged)
+            value = run.data.metrics.get(f"later/{metric}")
             row |= {"strategy": tags.get("strategy", ""), "data": run.info.run_name.rpartition(" on ")[2]}
             row |= {"promised": _score(metric, promise, half)}
-            row["score"] = _score(metric, run.data.metrics.get(f"later/{metric}"), half)
+        elif kind == "tuning":
+            row["chosen"] = ", ".join(f"{each[7:]}={params[each]}" for each in sorted(params) if each[:7] == "chosen.")
         else:
-            chosen = [f"{name[7:]}={params[name]}" for name in sorted(params) if name.startswith("chosen.")]
-            row |= {"chosen": ", ".join(chosen)} if kind == "tuning" else {"params": ""}  # until all are read
-            row["score"] = _score(*_headline(run))
-            alike.setdefault((model, on), []).append((row, _literal(params, "model.params", dict) or {}))
-        row["when"] = _when(run.info.start_time)
-        rows.append(row)
-    for pairs in alike.values() if kind == "evaluation" else ():
-        for row, own in pairs:
-            differing = (k for k in own if any(k not in each or each[k] != own[k] for _, each in pairs))
-            row["params"] = ", ".join(f"{name}={own[name]}" for name in differing)
+            row["params"] = ""  # until all are read
+            recipes.append(_literal(params, "model.params", dict) or {})
+            alike[model, on].append(recipes[-1])
+        rows.append(row | {"score": _score(metric, value, half), "when": _when(run.info.start_time)})
+    for row, own in zip(rows, recipes, strict=False):
+        others = alike[row["model"], row["on"]]
+        row["params"] = ", ".join(f"{n}={v}" for n, v in own.items() if any(each.get(n, ...) != v for each in others))
     return rows
 
 
@@ -151,99 +145,30 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     home = Home.here()
     manifest = read_split(reference, home)
     tracker, on = Tracker(home, manifest.name), f"{manifest.name} {manifest.version}"
-    newest = _judged_on(tracker, manifest, "creation_time", 1)
-    if not newest:
+    dataset = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
+    search = tracker.client.search_logged_models
+    judged = list(tracker.every(partial(
+        search, tracker.experiments(), "model_type = 'evenfold-recipe'", [dataset],
+        order_by=[{"field_name": "creation_time", "ascending": False}],
+    )))  # fmt: skip
+    if not judged:
         raise SplitError(f"no model was judged on {on} in {home.tracking_uri}; evaluate one on it.")
-    metrics = [each.key.removeprefix(HEADLINE) for each in newest[0].metrics or [] if each.key.startswith(HEADLINE)]
+    metrics = [each.key.removeprefix(HEADLINE) for each in judged[0].metrics or [] if each.key.startswith(HEADLINE)]
     metric, server, ranked = allowed(metric or metrics[0]), server_of(home), []
-    for model in _judged_on(tracker, manifest, f"metrics.{HEADLINE}{metric}", most):
+    for model in judged:
         value, low, high = (_value(model, f"{figure}/{metric}") for figure in ("value", "low", "high"))
-        if value is not None:
+        if value is not None and not math.isnan(value):
             run_id, params = model.source_run_id or "", dict(model.params or {})
             url = run_page(model.experiment_id, run_id, server=server) if server else ""
             about = {"model": model.name, "params": params, "run_id": run_id, "url": url}
             ranked.append(Judgement(value=value, low=low, high=high, **about))
     if not ranked:
         raise SplitError(f"no model on {on} was scored by {metric!r}; say {' or '.join(metrics)}.")
-    return Leaderboard(split=on, split_id=manifest.split_id, metric=metric, metrics=metrics, judgements=ranked)
-
-
-def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> list[Any]:
-    on = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
-    by = {"field_name": order, "ascending": False} | (on if order.startswith("metrics.") else {})
-    places, kind = tracker.experiments(), "model_type = 'evenfold-recipe'"
-    return list(tracker.client.search_logged_models(places, kind, [on], max_results=most, order_by=[by]))
+    best = sorted(ranked, key=lambda each: each.value, reverse=True)[:most]
+    return Leaderboard(split=on, split_id=manifest.split_id, metric=metric, metrics=metrics, judgements=best)
 
 
 def _value(model: Any, name: str) -> float | None:
     # Of several runs of one recipe, or a value that changed, the last is meant.
     values = sorted((metric.timestamp, metric.value) for metric in model.metrics or [] if metric.key == name)
     return float(values[-1][1]) if values else None
-
-
-SEEN = "recorded.json"  # which records were complete when the home's own store was last looked at
-
-
-def record_parts(work: Work, label: str, interval: str, level: float) -> dict[str, object]:
-    """Return what the run of an evaluation is about, whatever the user's code."""
-    return {
-        "kind": "evaluate", "model": work.problem.model.canonical(), "seed": work.manifest.spec.seed,
-        "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "label": label,
-        **unless_usual(interval, level),
-    }  # fmt: skip
-
-
-def preimage_of_record(work: Work, label: str, interval: str, level: float) -> Preimage:
-    """Return what the record of an evaluation depends on."""
-    parts = record_parts(work, label, interval, level) | {"interval": interval, "level": level}
-    return Preimage(kind="record", name=work.manifest.name, parts=parts)
-
-
-def finished_record(home: Home, work: Work, label: str, interval: str, level: float) -> str | None:
-    """Return the finished run of an evaluation, None where there is none; looking makes no store."""
-    if not home.is_recorded:
-        return None
-    key = with_code(run_key(**record_parts(work, label, interval, level)), work.problem.model.code)
-    if held := complete_records(home).get(key):
-        return held[0]
-    runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
-    return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
-
-
-Held = Mapping[str, list[str]]  # the run that holds a record, and its files, by what the record was made of
-
-
-def complete_records(home: Home) -> Held:
-    """Return the records that were seen to be complete, with their files; none where MLflow is to be asked.
-
-    It need not be asked about the home's own store where nothing has been written there since: a person who evaluates
-    the same again waits two seconds less, for MLflow is not even imported.
-    """
-    if not home.tracks_here or users_experiment():
-        return {}
-    with suppress(OSError, ValueError):
-        store, records = json.loads((home.path / SEEN).read_bytes())
-        if store and store == _state_of_store(home):
-            return {of: held for of, held in records.items() if all((home.path / file).is_file() for file in held[1:])}
-    return {}
-
-
-def see_complete(
-    split: SplitRef, contents: Iterable[str], run_id: str, files: Iterable[str], earlier: Held | None = None
-) -> None:
-    """Remember that a run which was just written or looked at is complete, as those ``earlier`` were just before."""
-    home = Home.here()
-    if not home.tracks_here:
-        return
-    place = f"mlartifacts/{split.name}/{run_id}/artifacts"
-    held = [run_id, *(f"{place}/{file}" for file in files)]
-    seen = [_state_of_store(home), dict(earlier or {}) | dict.fromkeys(contents, held)]
-    write_aside(home.path / SEEN, lambda aside: aside.write_text(json.dumps(seen), encoding="utf-8"))
-
-
-def _state_of_store(home: Home) -> list[int]:
-    """Return what changes with whatever is written to the home's own store, and beside it while that is under way."""
-    with suppress(OSError):  # of a journal that is gone by now
-        states = [file.stat() for file in sorted(home.path.glob("mlflow.db*"))]
-        return [number for state in states for number in (state.st_ctime_ns, state.st_size)]
-    return []

@@ -48,20 +48,19 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
 
     def _run_id(self) -> str:
         """Return the run that records the split; evaluations on it name it too."""
-        from mlflow.tracking import MlflowClient
-
-        from .tracker import Tracker
+        import mlflow
 
         place = URI.fullmatch(self.uri)
         if place is None:
             raise SplitError(f"{self.uri!r} names no split; write evenfold://<name>/<version>.")
-        client = MlflowClient()
         spec = f"{place['name']}@{place['version']}"
         wanted = f"tags.`evenfold.spec` = '{spec}' AND tags.`evenfold.split_run_id` != ''"
-        ids = [each.experiment_id for each in Tracker.every(client.search_experiments)]
-        runs = client.search_runs(ids, wanted, max_results=1)
+        runs = mlflow.search_runs(
+            filter_string=wanted, max_results=1, output_format="list", search_all_experiments=True
+        )
         if not runs:
-            raise SplitError(f"the MLflow store {client.tracking_uri} records no split {spec}; set the tracking URI.")
+            store = mlflow.get_tracking_uri()
+            raise SplitError(f"the MLflow store {store} records no split {spec}; set the tracking URI.")
         return str(runs[0].data.tags["evenfold.split_run_id"])
 
     @staticmethod

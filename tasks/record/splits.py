@@ -29,16 +29,16 @@ from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
-from evenfold.tasks.record.runs import complete_records, see_complete
+from evenfold.tasks.record.once import made_once
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings, redacted
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_here, flow_run_tags, is_refreshing, publish, step
-from prefect.context import FlowRunContext
+from prefect.runtime import deployment, flow_run
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput
+    from mlflow.entities import DatasetInput, Run
 
 TRAINING = "workflowType=machine_learning"  # else MLflow opens its page for language models
 
@@ -79,14 +79,9 @@ def command() -> str:
 
     Files stand without their folders: MLflow's page shows what follows the last slash.
     """
-    flow, program = FlowRunContext.get(), Path(sys.argv[0])
     if CALLED_WITH:  # not what a script of the user's was called with, which may hold anything
         return re.sub(r"[^\s=']*/", "", redacted(f"evenfold {shlex.join(CALLED_WITH)}"))[:500]
-    if flow is not None and flow.flow_run is not None and flow.flow_run.deployment_id is not None and flow.flow:
-        return f"deployment of {flow.flow.name}"
-    if program.name in ("ipykernel_launcher.py", "colab_kernel_launcher.py"):
-        return "notebook"
-    return program.name if program.name not in ("", "-c") else "python"
+    return f"deployment of {flow_run.flow_name}" if deployment.id else Path(sys.argv[0]).name or "python"
 
 
 # What MLflow calls the types of our columns; all others are times.
@@ -144,7 +139,7 @@ def _input(
     return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
 
 
-SPLIT_FILES = {"report.html", "manifest.json"}
+SPLIT_FILES = ("split/report.html", "split/manifest.json")
 MOST_SIDES = 20_000_000  # of rows by draws, for a table that is read without evenfold
 
 
@@ -171,40 +166,42 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     measured = report or balance_of(split, memory)
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
     whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
-    content = digest_json(whole)
-    run_id = "" if is_refreshing() else complete_records(Home.here()).get(content, [""])[0]
-    if not run_id:
-        run_id = _write_split(split, measured, content, Settings.memory_of(memory))
-        see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))
+    content, tags = digest_json(whole), origin_tags()
+
+    def write(tracker: Tracker, existing: Run | None) -> str:
+        with tracker.filled(existing, split_entry(split, measured, tags | {CONTENT: content})) as run_id:
+            page = _keep_page(tracker, run_id, split, measured, Settings.memory_of(memory))
+        _publish(split, measured, page, run_id)
+        return run_id
+
+    told = tags | {"evenfold.record": "split"}  # also of one that was withdrawn
+    run_id, _ = made_once(split, split_key(split), content, SPLIT_FILES, told, write, is_refreshing())
     return RunRef(run_id=run_id, url=page_on_server(split, run_id))
 
 
-def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: str | None) -> str:
-    """Write the run of a split and return it; a record that is complete and of the same content is not made again."""
-    tracker, tags = tracker_of(split), origin_tags()
-    entry = split_entry(split, report, tags)
-    with tracker.alone(entry.key) as existing:
-        if not is_refreshing() and tracker.is_complete(existing, content, SPLIT_FILES, "split"):
-            tracker.tell(existing.info.run_id, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
-            return str(existing.info.run_id)
-        with tracker.filled(existing, entry) as run_id:
-            page, files, audit = _page_of(split, report, run_id, memory)
-            links = links_of(tracker, run_id, "The split's page", split, "split/report.html")
-            note = page_note(page, links, figures_table(report), places_table(report))
-            tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
-            tracker.client.log_artifacts(run_id, str(split.folder), "split")
-            if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
-                files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
-            tracker.keep(run_id, files)
-            data = data_input(split, split.stored().fingerprint, "training")
-            tracker.client.log_inputs(run_id, datasets=[data, split_input(split, run_id, report, audit)])
+def _keep_page(tracker: Tracker, run_id: str, split: SplitRef, report: BalanceReport, memory: str | None) -> Page:
+    """Keep in the run of a split its page, manifest, and the data that it was made of; return the page."""
+    page, files, audit = _page_of(split, report, run_id, memory)
+    links = links_of(tracker, run_id, "The split's page", split, "split/report.html")
+    note = page_note(page, links, figures_table(report), places_table(report))
+    tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note})
+    tracker.client.log_artifacts(run_id, str(split.folder), "split")
+    if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
+        files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
+    tracker.keep(run_id, files)
+    data = data_input(split, split.stored().fingerprint, "training")
+    tracker.client.log_inputs(run_id, datasets=[data, split_input(split, run_id, report, audit)])
+    return page
+
+
+def _publish(split: SplitRef, report: BalanceReport, page: Page, run_id: str) -> None:
+    """Show a split as artifacts of the Prefect run under way: what it is, and the rows of each fold and part."""
     places = places_table(report, MOST_FOLDS)
     top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
     text = page_note(page, {f"Run {run_id} in MLflow": page_on_server(split, run_id)}, figures_table(report), places)
     publish(f"split-{split.name}", f"{top}\n\n{text}", f"What the newest split of {split.name} is, and how even.")
     rows = [dict(zip(places.head, row, strict=True)) for row in places.rows]
     publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
-    return run_id
 
 
 def _page_of(

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, ModelSpec, Problem, corrected_resampled_t
-from evenfold.estimates.folds import sample_sd
+from evenfold.estimates import Comparison, CorrectedT, Estimate, ModelSpec, Problem, corrected_resampled_t
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Page, Verdict, audit_page, comparison_page, segments_page
 from evenfold.reports.texts import page_note
 from evenfold.splitters.errors import Displayed, SplitError
 from evenfold.tasks.outcomes import RunRef, Segment, SplitRef
-from evenfold.tasks.record.entries import Entry, id_tags, run_key, short_tags
+from evenfold.tasks.record.entries import Entry, ends, id_tags, run_key, short_tags
 from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.record.splits import origin_tags, run_page
 from evenfold.tasks.record.tracker import NOTE, Tracker
@@ -51,19 +50,12 @@ def record_comparison(
     another = {"repeats": (first.repeats, 1), "level": (level, 0.95), "margin": (first.margin, 0.0)}
     about = {"run_a": a.run_id, "run_b": b.run_id, "metrics": metrics}
     about |= {name: str(value) for name, (value, usual) in another.items() if value != usual}
-    figures = _with_ends("difference", [(each.metric, each.difference, each.interval) for each in comparisons])
-    figures |= {"repeats": float(first.repeats), "fits": float(first.n_fits)}
+    figures = {"repeats": float(first.repeats), "fits": float(first.n_fits)}
+    for each in comparisons:
+        figures |= {f"difference/{each.metric}": each.difference} | ends(each.metric, each.interval, "difference_")
     tags = {name: a.tags[name] for name in SPLIT_TAGS if name in a.tags}
     title = f"{' and '.join(each.name.partition(' @ ')[0] for each in (a, b))} @ {spec}"
     return _record(spec.partition(" ")[0] or "comparisons", title, "comparison", about, page, tags, figures)
-
-
-def _with_ends(kind: str, measured: Sequence[tuple[str, float, Interval | None]]) -> dict[str, float]:
-    """Return MLflow's metrics of figures by their metric, ``kind/r2``, and of the ends of their intervals."""
-    figures = {f"{kind}/{metric}": value for metric, value, _ in measured}
-    ends = [(metric, interval) for metric, _, interval in measured if interval is not None]
-    figures |= {f"{kind}_low/{metric}": interval.low for metric, interval in ends}
-    return figures | {f"{kind}_high/{metric}": interval.high for metric, interval in ends}
 
 
 def record_study(
@@ -94,8 +86,8 @@ def record_segments(
     }  # fmt: skip
     figures = {"segments": float(len(segments)), "failed": float(len(segments) - len(scored))}
     if values := list(scored.values()):
-        ends = {"lowest": min(values), "mean": fmean(values), "highest": max(values)}
-        figures |= {f"{end}/{model.metrics[0]}": value for end, value in ends.items()}
+        range_ = {"lowest": min(values), "mean": fmean(values), "highest": max(values)}
+        figures |= {f"{name}/{model.metrics[0]}": value for name, value in range_.items()}
     cells = [each.cells for each in segments if each.estimate]
     page = segments_page(name, model.metrics[0], cells, [each.reason for each in segments if each.failed])
     rows = [each.model_dump(mode="json") for each in segments]
@@ -106,7 +98,9 @@ def record_later(
     split: SplitRef, name: str, scored: Mapping[str, Any], estimates: Sequence[Estimate], page: Page
 ) -> str:
     """Record what a recorded model scores on later rows, with its page, beside the evaluation; return the run."""
-    figures = _with_ends("later", [(estimate.metric, estimate.value, estimate.interval) for estimate in estimates])
+    figures: dict[str, float] = {}
+    for each in estimates:
+        figures |= {f"later/{each.metric}": each.value} | ends(each.metric, each.interval, "later_")
     about, rows = {key: str(value) for key, value in scored.items()}, [asdict(estimate) for estimate in estimates]
     return _record(split.name, name, "later rows", about, page, short_tags(split), figures, later=rows)
 
@@ -132,11 +126,11 @@ class OwnScores(Displayed, RunRef):
     @property
     def summary(self) -> str:
         """The model, the split and each mean with its interval, in one line."""
-        ends = (
+        intervals = (
             f"{metric} {test.mean:.4g} [{test.interval.low:.4g}, {test.interval.high:.4g}]"
             for metric, test in self.scores.items()
         )
-        return f"{self.name}: {', '.join(ends)}"
+        return f"{self.name}: {', '.join(intervals)}"
 
 
 def log_scores(
@@ -166,9 +160,8 @@ def log_scores(
     page = Page(name, Verdict.NONE, "") if checked is None else audit_page(checked)
     figures: dict[str, float] = {}  # named as those of evaluations
     for metric, test in tests.items():
-        low, high = test.interval.low, test.interval.high
-        ends = {"value": test.mean, "low": low, "high": high, "sd": sample_sd(table[metric])}
-        figures |= {f"{figure}/{metric}": value for figure, value in ends.items() if value is not None}
+        spread = float(np.std(table[metric], ddof=1))
+        figures |= {f"value/{metric}": test.mean, f"sd/{metric}": spread} | ends(metric, test.interval)
     about = {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)}
     tags |= {"strategy": split.algorithm["name"], "evenfold.spec": tags["spec"]}
     tables = {"scores": table} | ({} if checked is None else {"audit": checked.model_dump(mode="json")})

@@ -14,12 +14,12 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -34,7 +34,7 @@ from evenfold.tasks.runtime.progress import at_stop, unreachable
 from evenfold.tasks.runtime.signing import is_signed, sign
 from pydantic import BaseModel
 
-from .entries import PARTIAL, RECIPE, UNCODED, Entry, LightModel, Metrics, code_in
+from .entries import PARTIAL, RECIPE, UNCODED, Entry, Metrics, code_in
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel, Run
@@ -47,7 +47,6 @@ RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
-BATCH = 900  # points that MLflow takes at once, with some to spare
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -189,16 +188,16 @@ class Tracker:
                 return f"{', '.join(reasons)} since run {run.info.run_id[:8]}"
         return ""
 
-    def is_complete(self, run: Run | None, content: str, names: set[str], folder: str = "") -> TypeGuard[Run]:
-        """Return whether a run that was found is finished, was made of ``content`` and holds these artifacts."""
+    def is_complete(self, run: Run | None, content: str, files: Collection[str]) -> bool:
+        """Return whether a run that was found is finished, made of ``content``, and holds these files of a folder."""
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return False
         from mlflow.artifacts import list_artifacts
 
         # By its place: by a run's id MLflow would read the run from its store once more.
-        place = f"{run.info.artifact_uri}/{folder}".rstrip("/")
-        files = list_artifacts(artifact_uri=place, tracking_uri=self.home.tracking_store)
-        return names <= {file.path.rpartition("/")[2] for file in files}
+        place = f"{run.info.artifact_uri}/{min(files).rpartition('/')[0]}".rstrip("/")
+        held = list_artifacts(artifact_uri=place, tracking_uri=self.home.tracking_store)
+        return {file.rpartition("/")[2] for file in files} <= {file.path.rpartition("/")[2] for file in held}
 
     def _opened(self, existing: Run | None, entry: Entry, parent: str | None = None) -> Run:
         """Return the run of an entry, RUNNING: the one that was found, or a new one with the entry's tags."""
@@ -218,62 +217,50 @@ class Tracker:
         """Log what an entry holds and its run does not, with the model and the split that it belongs to."""
         from mlflow.entities import Metric, Param, RunTag
 
-        run_id, start = run.info.run_id, run.info.start_time
-        on: dict[str, str] = {}
-        tags = {} if run_id in self.made else _cut(entry.tags)
-        if entry.light_model:
-            tags[JUDGED] = model_id = self._keep_light_model(run, entry.light_model)
-            on = {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
-            on |= {"model_id": model_id}
-        points, series = self._news(run, entry), entry.series
-        if on and JUDGED not in run.data.tags:
-            # What the run held before it had a model is told again, as the model's; in the run it stays one point.
-            new = {(name, step) for name, step, _, _ in points}
-            points += [(*place, value, start) for place, value in entry.points.items() if place not in new]
+        run_id = run.info.run_id
+        on, tags = {}, {} if run_id in self.made else _cut(entry.tags)
+        if entry.recipe is not None:
+            tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry.title, entry.recipe)
+            on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
         # The model holds what was judged on the split, as value/r2 was, and no count.
         metrics = [
-            Metric(name, value, when, step, run_id=run_id, **(on if "/" in name and name not in series else {}))
-            for name, step, value, when in points
+            Metric(name, value, when, step, run_id=run_id, **(on if "/" in name and name not in entry.series else {}))
+            for name, step, value, when in self._news(run, entry)
         ]
-        # MLflow takes 100 parameters in one call, and refuses the whole call beyond.
-        params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()][:100]
-        self.client.log_batch(run_id, metrics[:BATCH], params=params, tags=[RunTag(*tag) for tag in tags.items()])
-        for first in range(BATCH, len(metrics), BATCH):
-            self.client.log_batch(run_id, metrics[first : first + BATCH])
+        params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
+        self.client.log_batch(run_id, metrics, params=params, tags=[RunTag(*tag) for tag in tags.items()])
 
     def measured(self, run_id: str, metrics: Metrics) -> None:
         """Log the metrics that the run does not hold yet."""
-        self._fill(self.client.get_run(run_id), Entry("", "", {}, {}, metrics))
+        self._fill(self.client.get_run(run_id), Entry("", "", metrics=metrics))
 
-    def _news(self, run: Run, entry: Entry) -> list[tuple[str, int, float, int]]:
-        """Return name, step, value and time of the points that a run does not hold yet; one that has changed is later.
+    def _news(self, run: Run, entry: Entry) -> Iterator[tuple[str, int, float, int]]:
+        """Yield name, step, value and time of the points that a run does not hold yet; one that has changed is later.
 
         MLflow shows the larger of two points at one time. Seconds are those of the first fit: they differ each time.
         """
-        points: list[tuple[str, int, float, int]] = []
-        series = entry.series.keys() & run.data.metrics.keys()
-        held = {(name, 0): value for name, value in run.data.metrics.items() if name not in series}
-        for name in series:
+        held: dict[tuple[str, int], float] = {}
+        for name in run.data.metrics.keys() & {name for name, _ in entry.points}:
             history = self.client.get_metric_history(run.info.run_id, name)
             held |= {(name, point.step): point.value for point in sorted(history, key=lambda one: one.timestamp)}
+        start = run.info.start_time
         for (name, step), value in entry.points.items():
-            before, start = held.get((name, step)), run.info.start_time
+            before = held.get((name, step))
             if before is None:
-                points.append((name, step, value, start))
+                yield name, step, value, start
             elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
-                points.append((name, step, value, max(int(time.time() * 1000), start + 1)))
-        return points
+                yield name, step, value, max(int(time.time() * 1000), start + 1)
 
-    def _keep_light_model(self, run: Run, light: LightModel) -> str:
-        """Return the light model of a run, made once; no artifact belongs to it."""
+    def _keep_light_model(self, run: Run, title: str, recipe: Mapping[str, Any]) -> str:
+        """Return the light model of a run, made once: it has no artifact, and the metrics as MLflow's search wants."""
         from mlflow.entities import LoggedModelStatus
 
         if JUDGED in run.data.tags:
             return str(run.data.tags[JUDGED])
+        name = re.sub(r"[/:.%\"']", "-", title)  # it may not hold what a path or URI does
         # A kill may have come between a model and the tag that names it.
-        name = re.sub(r"[/:.%\"']", "-", light.name)  # it may not hold what a path or URI does
         left = [] if run.info.run_id in self.made else self.models(run.info.run_id, name)
-        params = {name: str(value)[:5900] for name, value in light.params.items() if value not in (None, {})}
+        params = {name: str(value)[:5900] for name, value in recipe.items() if value not in (None, {})}
         model = left[0] if left else self.client.create_logged_model(
             self.experiment_id, name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",
         )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from evenfold.estimates.promotion import without_champion
 from evenfold.flows import split
 from evenfold.tasks import Home, fit_final, register_model
-from evenfold.tasks.record.entries import Entry, LightModel
+from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.models.signatures import DECISION
 from evenfold.tasks.record.models.stored_models import keep_model
 from evenfold.tasks.record.tracker import JUDGED, Tracker
@@ -43,7 +43,7 @@ def test_what_is_half_made_is_removed_by_its_own_home_alone(
 def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = Entry("key", "rows", ON, {}, {"r2": 0.5}, light_model=LightModel("Ridge", {}))
+    entry = Entry("key", "rows", ON, {}, {"r2": 0.5}, recipe={})
     tracker = Tracker(home, "rows")
     with monkeypatch.context() as killed:
         killed.setattr(Tracker, "_news", interrupted)
