@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from evenfold import manifests
 
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
-from .references import manifest_folder, versions_in
+from .references import manifest_folder, versions_below
 from .results.store import asked, bucket_of
 from .runtime.files import from_anywhere
 
@@ -94,7 +93,7 @@ def check_columns(data: str, spec: SplitSpec) -> None:
 
 def decided_elsewhere(home: Home, plan: Plan) -> Manifest | None:
     """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
-    others = (each for each in made_by(plan, home.splits, "*/*.*") if each.parent.name != plan.spec.name)
+    others = (each for each in made_by(plan, home) if each.parent.name != plan.spec.name)
     folder = next(filter(is_intact, others), None)
     return None if folder is None else StoredManifest(folder).altered(spec=plan.spec, uri=None)
 
@@ -138,7 +137,7 @@ def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:
     """Return where this decision lies, and whether it was made before; what ``placed`` would write, ``aside`` holds."""
     if bucket := bucket_of(home):
         bucket.fetch_splits(plan.spec.name)
-    folder = next(made_by(plan, home.splits / plan.spec.name), None)
+    folder = next(made_by(plan, home, plan.spec.name), None)
     if folder is not None and is_intact(folder):
         return folder, True
     elsewhere = decided_elsewhere(home, plan)
@@ -178,19 +177,13 @@ def is_intact(folder: Path) -> bool:
     return True
 
 
-def made_by(plan: Plan, folder: Path, pattern: str = "*.*") -> Iterator[Path]:
-    """Yield the versions below a folder that were decided by this very plan."""
+def made_by(plan: Plan, home: Home, name: str = "*") -> Iterator[Path]:
+    """Yield the versions of a name, or of all, that were decided by this very plan."""
     order = parts_of(plan.splitter)
-    for path in sorted(versions_in(folder, pattern)):
-        with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
-            # Reading all of a header takes ten times as long.
-            named_in_it = plan.plan_id.encode() in (path / "manifest.json").read_bytes()
-            if named_in_it and manifests.read_header(path)["plan_id"] == plan.plan_id:
-                held = order
-                with suppress(SplitError):  # what is damaged is made anew in its place
-                    held = parts_of(StoredManifest(path).spec.splitter()) if order else []
-                if held == order:
-                    yield path
+    for folder, header in versions_below(home, name, plan.plan_id):
+        same_order = not order or parts_of(StoredManifest(folder).spec.splitter()) == order
+        if header["plan_id"] == plan.plan_id and same_order:
+            yield folder
 
 
 def parts_of(splitter: Splitter) -> list[str]:

@@ -88,7 +88,7 @@ def placed(plan: Plan, home: Home, staged: Path | None = None) -> tuple[Path, bo
             if bucket:
                 bucket.fetch_splits(name)
             versions = home.splits / name
-            earlier = next(plans.made_by(plan, versions), None)
+            earlier = next(plans.made_by(plan, home, name), None)
             if earlier is not None and plans.is_intact(earlier):
                 _require_budget(earlier, plan)
                 return earlier, not again

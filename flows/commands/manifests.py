@@ -83,7 +83,7 @@ def audit(
     if record:
         from evenfold.tasks.record.studies import record_audit
 
-        record_audit(audited.split_id, report)
+        record_audit(audited, report)
     forms = {None: show_audit, "json": show_json, "md": lambda out, report: out.print(audit_in_markdown(report))}
     return Answer(report, forms[kind], failed=bool(report.failed))
 

@@ -156,14 +156,10 @@ def named_apart(labels: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def id_tags(split_id: str, name: str, version: str) -> dict[str, str]:
-    """Return the tags by which a split is read and searched for: its first digits, its specification and its id."""
-    return {"split": split_id[:SHORT], "spec": f"{name}@{version}", "evenfold.split_id": split_id}
-
-
 def short_tags(split: SplitRef) -> dict[str, str]:
-    """Return the tags that people read and search for: those of the split's id, and its strategy."""
-    return id_tags(split.split_id, split.name, split.version) | {"strategy": split.strategy}
+    """Return the tags that people read and search for: the first digits of the split's id, its name, its strategy."""
+    short = {"split": split.split_id[:SHORT], "spec": f"{split.name}@{split.version}", "strategy": split.strategy}
+    return short | {"evenfold.split_id": split.split_id}
 
 
 def split_tags(split: SplitRef) -> dict[str, str]:

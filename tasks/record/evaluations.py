@@ -71,8 +71,8 @@ def record_evaluation(
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
     again, content = is_refreshing(), record.content if evaluation.estimates else ""
-    told = origin_tags() | record.tags
-    run_id, is_new = made_once(split, record.key, content, EVALUATION_FILES, told, record.write, again)
+    tags = origin_tags() | record.tags
+    run_id, is_new = made_once(split, record.key, content, EVALUATION_FILES, tags, record.write, again)
     since = tracker_of(split).since(record.same, evaluation.model.code) if is_new else ""
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
     if evaluation.estimates:
@@ -169,19 +169,18 @@ class _Record:
         return {name: frame_of(each) for name, each in files.items() if each}
 
     def write(self, tracker: Tracker, existing: Run | None) -> str:
-        """Write its run, for whoever holds its key alone, and return it; ``existing``: that run, or None."""
+        """Write its run and return it; ``existing``: the run that its key names, or None."""
         of, split, key = self.evaluation, self.evaluation.split, self.key
         of_some = {PARTIAL: "true"} if of.errors and of.estimates else {}
         whole = existing is not None and existing.info.status == "FINISHED" and PARTIAL not in existing.data.tags
         if of_some and whole:
             key = run_key(kind="partial", of=key)  # what is of every split stays as it is
-            existing = tracker.find(key)
         failure = failure_of(of.errors, split.n_splits) if of.errors and not of.estimates else ""
         page, pictures = self._page(), score_pictures(self.scores, of.estimates)
         artifacts = _artifacts(of) | {f"scores/{metric}.svg": each.file() for metric, each in pictures.items()}
         artifacts |= {"report.html": page.html()}  # before the run is there: what fails leaves none behind
         entry = self._entry(key, of_some | ({} if failure else {CONTENT: self.content}))
-        with tracker.filled(existing, entry) as run_id:
+        with tracker.run(entry) as run_id:
             if not failure:
                 links = links_of(tracker, run_id, "The evaluation's page", split, split_run=self.split_run)
                 tracker.tell(run_id, {NOTE: page_note(replace(page, tiles=()), links, scores_table(of.estimates))})
@@ -270,17 +269,15 @@ class _Record:
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, object]:
-    levels = [asdict(score) for score in evaluation.levels]
-    features = {name: getattr(evaluation, name) for name in ("encoded", "left_out")}
-    importance = importance_table(evaluation.scores)  # which MLflow's pages show
-    return {
+    used, importance = {"used": evaluation.features}, importance_table(evaluation.scores)  # which MLflow's pages show
+    files: dict[str, object] = {
         "estimates.json": [asdict(estimate) for estimate in evaluation.estimates],
-        "features.json": {"used": evaluation.features} | features,
-        **({} if importance.empty else {
-            "importance.json": json.loads(importance.to_json(orient="split", index=False))
-        }),
-        **({"levels.json": levels} if levels else {}),
-    }  # fmt: skip
+        "features.json": used | {name: getattr(evaluation, name) for name in ("encoded", "left_out")},
+        "levels.json": [asdict(score) for score in evaluation.levels],
+    }
+    if not importance.empty:
+        files["importance.json"] = json.loads(importance.to_json(orient="split", index=False))
+    return {name: value for name, value in files.items() if value or name == "estimates.json"}
 
 
 def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:

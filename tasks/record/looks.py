@@ -104,7 +104,7 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
         looks = ledger.looks()
     except SplitError as error:
         return 0, [str(error)]
-    if home.tracks_here and not (home.path / "mlflow.db").exists():
+    if not home.is_recorded:
         return len(looks), []
     names: dict[str, str] = {}
     for run in Tracker(home).runs(_ON_HOLDOUT.format(ledger.holdout)):

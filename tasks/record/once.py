@@ -27,19 +27,19 @@ def made_once(
 ) -> tuple[str, bool]:  # fmt: skip
     """Return the run that ``key`` names, and whether it was written now: complete and of the same ``content`` it stays.
 
-    ``write`` fills the run that there is, or None, for whoever holds its key alone; ``tags`` are told of one that
-    stays, and ``again`` lets none. Complete is what has ended well and holds the ``files``; no content is never.
+    ``write`` fills the run that there is, or None; ``tags`` are told of one that stays, and ``again`` lets none stay.
+    Complete is what has ended well and holds the ``files``; no content is never.
     """
     home = Home.here()
     seen = complete_records(home)
     if content and not again and key in seen and seen[key][1] == content:
         return seen[key][0], False
     tracker = tracker_of(split)
-    with tracker.alone(key) as existing:
-        stays = not again and tracker.is_complete(existing, content, files)
-        run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
-        if stays:
-            tracker.tell(run_id, tags)
+    existing = tracker.find(key)
+    stays = not again and tracker.is_complete(existing, content, files)
+    run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
+    if stays:
+        tracker.tell(run_id, tags)
     if content and home.tracks_here:
         place = f"mlartifacts/{split.name}/{run_id}/artifacts"
         seen[key] = [run_id, content, *(f"{place}/{file}" for file in files)]

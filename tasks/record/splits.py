@@ -166,28 +166,39 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     measured = report or balance_of(split, memory)
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
     whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
-    content, tags = digest_json(whole), origin_tags()
+    content, tags = digest_json(whole), origin_tags() | {"evenfold.record": "split"}  # also of one that was withdrawn
 
-    def write(tracker: Tracker, existing: Run | None) -> str:
-        with tracker.filled(existing, split_entry(split, measured, tags | {CONTENT: content})) as run_id:
-            page = _keep_page(tracker, run_id, split, measured, Settings.memory_of(memory))
+    def write(tracker: Tracker, _: Run | None) -> str:
+        with tracker.run(split_entry(split, measured, tags | {CONTENT: content})) as run_id:
+            page = _fill(tracker, run_id, split, measured, Settings.memory_of(memory))
         _publish(split, measured, page, run_id)
         return run_id
 
-    told = tags | {"evenfold.record": "split"}  # also of one that was withdrawn
-    run_id, _ = made_once(split, split_key(split), content, SPLIT_FILES, told, write, is_refreshing())
+    run_id, _ = made_once(split, split_key(split), content, SPLIT_FILES, tags, write, is_refreshing())
     return RunRef(run_id=run_id, url=page_on_server(split, run_id))
 
 
-def _keep_page(tracker: Tracker, run_id: str, split: SplitRef, report: BalanceReport, memory: str | None) -> Page:
-    """Keep in the run of a split its page, manifest, and the data that it was made of; return the page."""
-    page, files, audit = _page_of(split, report, run_id, memory)
+def _fill(tracker: Tracker, run_id: str, split: SplitRef, report: BalanceReport, memory: str | None) -> Page:
+    """Keep in the run of a split its manifest, what lies beside it, and the data that it was made of; return its page.
+
+    A manifest that grew by a batch lacks its older rows: the balance then has no target, and the audit and pictures
+    of rows are left out. Raises SplitError where the rows take more than ``memory``.
+    """
+    manifest = in_memory(split.stored(), memory)
+    is_complete = report.target is not None or (manifest.spec.columns.target is None and manifest.generation == 0)
+    audit = finished_here(audit_split, split, memory=memory).value if is_complete else None
+    seen = see(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
+    page = split_page(seen, audit, Origin(Path(split.data).name, run_id))
     links = links_of(tracker, run_id, "The split's page", split, "split/report.html")
     note = page_note(page, links, figures_table(report), places_table(report))
     tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note})
-    tracker.client.log_artifacts(run_id, str(split.folder), "split")
+    files: dict[str, object] = {"split/balance.json": report.model_dump(mode="json"), "split/report.html": page.html()}
+    files |= {f"split/{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
+    if audit is not None:
+        files["split/audit.json"] = audit.model_dump(mode="json")
     if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
         files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
+    tracker.client.log_artifacts(run_id, str(split.folder), "split")
     tracker.keep(run_id, files)
     data = data_input(split, split.stored().fingerprint, "training")
     tracker.client.log_inputs(run_id, datasets=[data, split_input(split, run_id, report, audit)])
@@ -202,25 +213,6 @@ def _publish(split: SplitRef, report: BalanceReport, page: Page, run_id: str) ->
     publish(f"split-{split.name}", f"{top}\n\n{text}", f"What the newest split of {split.name} is, and how even.")
     rows = [dict(zip(places.head, row, strict=True)) for row in places.rows]
     publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
-
-
-def _page_of(
-    split: SplitRef, report: BalanceReport, run_id: str, memory: str | None
-) -> tuple[Page, dict[str, object], Audit | None]:
-    """Return the page of a split, the files beside its manifest by name, and the audit.
-
-    A manifest that grew by a batch lacks its older rows: the balance then has no target, and the audit and pictures
-    of rows are left out. Raises SplitError where the rows take more than ``memory``.
-    """
-    manifest = in_memory(split.stored(), memory)
-    is_complete = report.target is not None or (manifest.spec.columns.target is None and manifest.generation == 0)
-    audit = finished_here(audit_split, split, memory=memory).value if is_complete else None
-    seen = see(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
-    page = split_page(seen, audit, Origin(Path(split.data).name, run_id))
-    files: dict[str, object] = {"balance.json": report.model_dump(mode="json"), "report.html": page.html()}
-    files |= {f"{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
-    files |= {} if audit is None else {"audit.json": audit.model_dump(mode="json")}
-    return page, {f"split/{name}": value for name, value in files.items()}, audit
 
 
 def split_run_of(split: SplitRef) -> str:

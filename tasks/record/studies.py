@@ -16,7 +16,7 @@ from evenfold.reports import Page, Verdict, audit_page, comparison_page, segment
 from evenfold.reports.texts import page_note
 from evenfold.splitters.errors import Displayed, SplitError
 from evenfold.tasks.outcomes import RunRef, Segment, SplitRef
-from evenfold.tasks.record.entries import Entry, ends, id_tags, run_key, short_tags
+from evenfold.tasks.record.entries import Entry, ends, run_key, short_tags, split_tags
 from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.record.splits import origin_tags, run_page
 from evenfold.tasks.record.tracker import NOTE, Tracker
@@ -105,15 +105,15 @@ def record_later(
     return _record(split.name, name, "later rows", about, page, short_tags(split), figures, later=rows)
 
 
-def record_audit(split_id: str, audit: Audit) -> str:
+def record_audit(manifest: Manifest, audit: Audit) -> str:
     """Record an audit with its page, beside the split that it is of; return the run."""
-    page = audit_page(audit)
+    page, tags = audit_page(audit), short_tags(SplitRef.of(manifest, manifest.uri or "", ""))
     severities = [finding.severity for finding in audit.findings]
     counts = {f"audit/{severity}s": float(severities.count(severity)) for severity in ("error", "warning", "note")}
     counts |= {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))}
-    about = {"split_id": split_id, "features": ", ".join(audit.features)[:5000]}
-    title, tags = f"{audit.name} {audit.version} audit", id_tags(split_id, audit.name, audit.version)
-    return _record(audit.name, title, "audit", about, page, tags, counts, audit=audit.model_dump(mode="json"))
+    about = {"split_id": manifest.split_id, "features": ", ".join(audit.features)[:5000]}
+    title, rows = f"{audit.name} {audit.version} audit", audit.model_dump(mode="json")
+    return _record(audit.name, title, "audit", about, page, tags, counts, audit=rows)
 
 
 class OwnScores(Displayed, RunRef):
@@ -155,7 +155,7 @@ def log_scores(
     }
     title = model if isinstance(model, str) else type(model).__name__
     checked = None if data is None else audit(split, data)
-    name, tags = f"{title} @ {split.name} {split.version}", id_tags(split.split_id, split.name, split.version)
+    name, tags = f"{title} @ {split.name} {split.version}", split_tags(SplitRef.of(split, split.uri or "", ""))
     own = OwnScores(run_id="", name=name, scores=tests, audit=checked)
     page = Page(name, Verdict.NONE, "") if checked is None else audit_page(checked)
     figures: dict[str, float] = {}  # named as those of evaluations
@@ -163,7 +163,6 @@ def log_scores(
         spread = float(np.std(table[metric], ddof=1))
         figures |= {f"value/{metric}": test.mean, f"sd/{metric}": spread} | ends(metric, test.interval)
     about = {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)}
-    tags |= {"strategy": split.algorithm["name"], "evenfold.spec": tags["spec"]}
     tables = {"scores": table} | ({} if checked is None else {"audit": checked.model_dump(mode="json")})
     page = replace(page, lead=f"{own.summary}. {page.lead}")
     run_id = _record(split.name, name, "own scores", about, page, tags, figures, **tables)

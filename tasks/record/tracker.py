@@ -119,26 +119,21 @@ class Tracker:
     @contextmanager
     def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
         """Yield the run that ``entry.key`` names, filled, to one at a time; FINISHED when the block ends well."""
-        with self.alone(entry.key, parent) as existing, self.filled(existing, entry, parent) as run_id:
-            yield run_id
-
-    @contextmanager
-    def filled(self, existing: Run | None, entry: Entry, parent: str | None = None) -> Iterator[str]:
-        """Yield what ``run`` does, for whoever holds its key alone; ``existing``: its run, or None."""
-        run = self._opened(existing, entry, parent)
-        run_id = str(run.info.run_id)
-        try:
-            with at_stop(partial(self.finish, run_id, "KILLED")):
-                self._fill(run, entry)
-                yield run_id
-        except Exception as error:
-            self.fail(run_id, str(error))
-            raise
-        except BaseException:  # no failure, as in a run that Prefect cancels
-            with suppress(Exception):  # of a store out of reach; the next that wants the run completes it
-                self.finish(run_id, "KILLED")
-            raise
-        self.finish(run_id)
+        with self.alone(entry.key, parent) as existing:
+            run = self._opened(existing, entry, parent)
+            run_id = str(run.info.run_id)
+            try:
+                with at_stop(partial(self.finish, run_id, "KILLED")):
+                    self._fill(run, entry)
+                    yield run_id
+            except Exception as error:
+                self.fail(run_id, str(error))
+                raise
+            except BaseException:  # no failure, as in a run that Prefect cancels
+                with suppress(Exception):  # of a store out of reach; the next that wants the run completes it
+                    self.finish(run_id, "KILLED")
+                raise
+            self.finish(run_id)
 
     def begin(self, entry: Entry) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
@@ -200,10 +195,10 @@ class Tracker:
         return {file.rpartition("/")[2] for file in files} <= {file.path.rpartition("/")[2] for file in held}
 
     def _opened(self, existing: Run | None, entry: Entry, parent: str | None = None) -> Run:
-        """Return the run of an entry, RUNNING: the one that was found, or a new one with the entry's tags."""
+        """Return the run of an entry, RUNNING: the one that was found, or a new one."""
         if existing is None:
             about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
-            run = self.client.create_run(self.experiment_id, tags=about | _cut(entry.tags), run_name=entry.name)
+            run = self.client.create_run(self.experiment_id, tags=about, run_name=entry.name)
             self.made.add(run.info.run_id)
             return run
         self.made.discard(existing.info.run_id)
@@ -218,7 +213,7 @@ class Tracker:
         from mlflow.entities import Metric, Param, RunTag
 
         run_id = run.info.run_id
-        on, tags = {}, {} if run_id in self.made else _cut(entry.tags)
+        on, tags = {}, _cut(entry.tags)
         if entry.recipe is not None:
             tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry.title, entry.recipe)
             on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
