@@ -126,7 +126,7 @@ def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
     return series
 
 
-def _contents(place: RowsBalance, report: BalanceReport) -> dict[tuple[str, str], float | None]:
+def _contents(place: RowsBalance, report: BalanceReport) -> dict[tuple[str, str], float]:
     """Return what a fold or part holds, with the rows asked: each number by its name, of ten classes a share below."""
     numbers = {(name, ""): getattr(place, name) for name in ("rows", "wanted", *NUMBERS)}
     classes = list(named_apart(report.classes or ()).values())
