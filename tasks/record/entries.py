@@ -129,8 +129,8 @@ def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
 def _contents(place: RowsBalance, report: BalanceReport) -> dict[tuple[str, str], float]:
     """Return what a fold or part holds, with the rows asked: each number by its name, of ten classes a share below."""
     numbers = {(name, ""): getattr(place, name) for name in ("rows", "wanted", *NUMBERS)}
-    classes = list(named_apart(report.classes or ()).values())
-    shares = zip(classes, place.shares or (), strict=False) if len(classes) <= MOST_CLASSES else ()
+    names = named_apart(report.classes or ()).values() if len(report.classes or ()) <= MOST_CLASSES else ()
+    shares = zip(names, place.shares or (), strict=False)
     held = numbers | {("share", f"/{name}"): share for name, share in shares}
     return {at: float(value) for at, value in held.items() if value is not None}
 

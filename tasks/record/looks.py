@@ -89,7 +89,6 @@ def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, sharing: int 
         name=f"{model.title} @ {split.name} {split.version} look {number}",
         tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
         params={f"model.{name}": value for name, value in model.canonical().items()} | {"split_id": split.split_id},
-        metrics={},
     )
 
 
@@ -124,10 +123,10 @@ def record_look_scores(
     """Record what a look at the locked part showed, in the run that announced it; return it with what was promised."""
     tracker = tracker_of(split)
     figures = {f"holdout/{metric}": value for metric, value in result.score.test.items()}
-    for estimate in estimates or ():
-        if estimate.interval is not None:
-            ends = {"low": estimate.interval.low, "high": estimate.interval.high}
-            figures |= {f"holdout/{estimate.metric}_ci_{side}": end for side, end in ends.items()}
+    for each in estimates or ():
+        if each.interval is not None:
+            low, high = f"holdout/{each.metric}_ci_low", f"holdout/{each.metric}_ci_high"
+            figures |= {low: each.interval.low, high: each.interval.high}
     tracker.measured(look.run_id, figures)
     recorded = tracker.client.get_run(look.run_id).data
     # What the newest usual evaluation of the same recipe on the folds said.
