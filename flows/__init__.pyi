@@ -1,11 +1,5 @@
-from .flow import (
-    compare as compare,
-    evaluate as evaluate,
-    extend as extend,
-    retrain as retrain,
-    split as split,
-    tune as tune,
-)
+from .comparison import compare as compare
+from .evaluation import evaluate as evaluate
 from .outcomes import (
     Evaluation as Evaluation,
     ExtendOutcome as ExtendOutcome,
@@ -16,4 +10,6 @@ from .outcomes import (
     Tuning as Tuning,
 )
 from .planning import plan as plan
-from .splitting import adopt as adopt, load_split as load_split
+from .retraining import retrain as retrain
+from .splitting import adopt as adopt, extend as extend, load_split as load_split, split as split
+from .tuning import tune as tune

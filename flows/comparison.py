@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics, compare
+from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics
 from evenfold.estimates.intervals.pairing import classes_of
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import OF_ONE_CLASS, is_trusted, name_of, of_positive
@@ -23,7 +23,11 @@ from evenfold.tasks.references import version_in
 from evenfold.tasks.runtime.home import Home, prepare_environment
 from evenfold.tasks.work import Work, further_pairs, work_of
 
+from evenfold import estimates
+
+from . import definitions
 from .evaluation import Fits, fit_more
+from .flow import flow
 from .requests import Request
 
 MOST_REPEATS, MOST_SECONDS = 10, 60.0
@@ -35,7 +39,8 @@ def check_comparison(request: Request) -> str:
     return f"{request.run_a} {request.run_b}"
 
 
-def run_comparison(request: Request) -> list[Comparison]:
+@flow(definitions.compare, check_comparison)
+def compare(request: Request) -> list[Comparison]:
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
     ``repeats="auto"`` fits both recipes on up to 10 repeats of the folds, where the recorded seconds foretell at most a
@@ -54,7 +59,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     n_train = pair.a.mean_of_folds("n_train")
     beside = partial(
-        compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
+        estimates.compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
         n_train=n_train, level=level,
     )  # fmt: skip
     comparisons = [beside(metric, margin=request.margin, apparent=pair.apparent(metric)) for metric in metrics]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from evenfold.tasks import requests as of
 from evenfold.tasks.parameters import Data, Folder, Metrics, Model, RunA, RunB, Spec
-from evenfold.tasks.requests import flat
 
 if TYPE_CHECKING:
     from evenfold.estimates import Comparison
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from .outcomes import Evaluation, ExtendOutcome, Planned, SplitOutcome, Tuning
 
 
-@flat
 def split(data: Data, spec: Spec = None, **fields: Unpack[of.SplitRunFields]) -> SplitOutcome:
     """Split FILE and record the manifest.
 
@@ -31,7 +29,6 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[of.SplitRunFields]) ->
     """
 
 
-@flat
 def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.SegmentFields]) -> Evaluation:
     """Split FILE, train a model per fold, and record the estimate.
 
@@ -47,7 +44,6 @@ def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpac
     """
 
 
-@flat
 def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.PlanFields]) -> Planned:
     """Say what evaluate, or retrain, would compute, and why; nothing is run or recorded.
 
@@ -60,7 +56,6 @@ def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of
     """
 
 
-@flat
 def tune(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.TuneFields]) -> Tuning:
     """Try every configuration of a grid on every fold, and say what the winner is worth.
 
@@ -73,7 +68,6 @@ def tune(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of
     """
 
 
-@flat
 def extend(manifest: Folder, data: Data, **fields: Unpack[of.ExtendFields]) -> ExtendOutcome:
     """Add the new rows of FILE to MANIFEST; no assigned row changes its fold.
 
@@ -85,7 +79,6 @@ def extend(manifest: Folder, data: Data, **fields: Unpack[of.ExtendFields]) -> E
     """
 
 
-@flat
 def retrain(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.RetrainFields]) -> Retraining:
     """Let new rows of FILE join the split, compare the model with the champion, and register the winner.
 
@@ -98,7 +91,6 @@ def retrain(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack
     """
 
 
-@flat
 def compare(run_a: RunA, run_b: RunB, metrics: Metrics = None, **fields: Unpack[of.CompareFields]) -> list[Comparison]:
     """Compare two evaluations row by row, over repeats of the folds where their fits are short.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec
 from evenfold.estimates.ledger import level_of_look
@@ -17,10 +17,11 @@ from evenfold.manifests.spec import name_like
 from evenfold.tasks import steps
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
 from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Measured, Segment, SplitRef
+from evenfold.tasks.parameters import Data, Model, Spec
 from evenfold.tasks.record.evaluations import failure_of, record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.record.studies import record_segments
-from evenfold.tasks.requests import LookFields, RecordFields, ScoreFields
+from evenfold.tasks.requests import EvaluateFields, LookFields, RecordFields, ScoreFields
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import say, saying
@@ -30,6 +31,8 @@ from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_each, happened, run, tell
 from evenfold.tasks.work import further_pairs, work_of
 
+from . import definitions
+from .flow import Flow, flow
 from .outcomes import Evaluation, GateError, Segments, SplitOutcome
 from .requests import Request, checked, require_none
 from .splitting import split_of
@@ -192,7 +195,8 @@ def check_evaluation(request: Request) -> str:
     return spec.name
 
 
-def run_evaluation(request: Request) -> Evaluation | Segments:
+@flow(definitions.evaluate, check_evaluation)
+def _evaluate(request: Request) -> Evaluation | Segments:
     """Split, evaluate on the folds or the locked part, and record."""
     if request.by:
         return run_segments(request)
@@ -204,6 +208,22 @@ def run_evaluation(request: Request) -> Evaluation | Segments:
     title = f"the evaluation, run {evaluation.run_id[:8]},"
     require_level_gap(split.split, evaluation.levels, evaluation.model.metrics[0], title)
     return evaluation.model_copy(update={"audit": audit})
+
+
+if TYPE_CHECKING:
+
+    class _Evaluate(Flow[..., Evaluation]):
+        @overload  # type: ignore[override,no-overload-impl]
+        def __call__(
+            self, data: Data, spec: Spec = ..., model: Model = ..., *, by: str, **fields: Unpack[EvaluateFields]
+        ) -> Segments: ...
+        @overload
+        def __call__(
+            self, data: Data, spec: Spec = ..., model: Model = ..., *, by: None = ..., **fields: Unpack[EvaluateFields]
+        ) -> Evaluation: ...
+
+
+evaluate = cast("_Evaluate", _evaluate)
 
 
 def run_segments(request: Request) -> Segments:

@@ -11,38 +11,31 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial, partialmethod, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, get_type_hints, overload
+from functools import partial, partialmethod, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 import prefect
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
-from evenfold.tasks import parameters
+from evenfold.tasks.parameters import Flag
 from evenfold.tasks.runtime.files import naming_once, room
 from evenfold.tasks.runtime.home import CONSOLE, Home, overlapping
 from evenfold.tasks.runtime.limits import task_runner
-from evenfold.tasks.runtime.progress import at_stop, crash, through_outages
+from evenfold.tasks.runtime.progress import at_stop, crash, setting, through_outages
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.steps import running
-from prefect import get_client, settings
+from prefect import settings
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.states import Failed
+from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.types.entrypoint import EntrypointType
-from pydantic_core import to_jsonable_python
 
-from . import definitions
 from .requests import Request
-
-if TYPE_CHECKING:
-    from evenfold.tasks.parameters import Data, Model, Spec
-    from evenfold.tasks.requests import EvaluateFields
-
-    from .outcomes import Evaluation, Segments
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,129 +43,88 @@ Check = Callable[[Request], str]
 
 
 @dataclass
-class _Call:
-    """A call of this process's, checked; and what its flow came to: where the answer to its last state is lost, Prefect
-    asks again, and is answered with the state alone.
+class Call:
+    """A call in this process, checked before anything starts: its request, the run's name and id, what it came to.
+
+    Where the answer to a run's last state is lost, Prefect asks again, and is answered with the state alone.
     """
 
     request: Request
-    name: str  # what its check called it
+    name: str
+    flow_run: Any = None
     came_to: Any = None
-    flow_run: Any = None  # its id, from before it is said to run
 
 
-_CALL: ContextVar[_Call | None] = ContextVar("evenfold_call", default=None)
+_CALL: ContextVar[Call | None] = ContextVar("evenfold_call", default=None)
 
 
-def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> Flow[P, R]:
-    """Return the flow that does ``run`` when ``check``, which names the run, has not raised for bad input."""
+class Body(Generic[P, R]):
+    """The function of a flow, as ``declared``: it refuses what ``check`` raises for, and returns what ``run`` does.
 
-    def checked(request: Request) -> str:
-        require_team_key()
-        return check(request)
-
-    request_type = Request.to(fn)
-    signature = request_type.signature
-    hints = {p.name: p.annotation for p in signature.parameters.values()}
-    body = _guarded(fn, request_type, checked, run)
-    body.__signature__ = signature  # type: ignore[attr-defined]
-    body.__annotations__ = {**hints, "return": signature.return_annotation}
-    lines = [f"    {p.name}: {parameters.Flag.of(p.annotation).words}" for p in signature.parameters.values()]
-    body.__doc__ = "\n".join([inspect.getdoc(fn) or "", "", "Args:", *lines])
-    body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
-    body.check, body.asked = checked, request_type  # type: ignore[attr-defined]
-    run_name = _run_name(fn.__name__, request_type, check)
-    flow = Flow(body, name=fn.__name__, flow_run_name=run_name, on_crashed=[_fail_mistaken])
-    # People read them without what Prefect's form and the flags are made of.
-    types = get_type_hints(type("_", (), {"__annotations__": hints}))
-    flow.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[p.replace(annotation=types[p.name]) for p in signature.parameters.values()]
-    )
-    return flow
-
-
-def _fail_mistaken(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
-    """End a run as Failed that crashed for unknown parameters, which Prefect's API takes and its engine does not."""
-    fields = inspect.signature(flow.fn).parameters
-    if others := sorted(flow_run.parameters.keys() - fields.keys()):
-        end: Any = Failed(message=f"{flow.name} has no parameter {', '.join(others)}; it takes {', '.join(fields)}.")
-        with get_client(sync_client=True) as client:
-            client.set_flow_run_state(flow_run.id, end, force=True)
-        for hook in flow.on_failure_hooks:
-            hook(flow, flow_run, end)
-
-
-def _run_name(name: str, request_type: type[Request], check: Check) -> Callable[[], str]:
-    def run_name() -> str:
-        context, call = FlowRunContext.get(), _CALL.get()
-        if call is not None:
-            call.flow_run = context and context.flow_run and context.flow_run.id
-            return f"{name} {call.name}"
-        try:
-            return f"{name} {check(request_type.read((context and context.parameters) or {}))}"
-        except Exception:  # a name is no reason to fail; the flow itself says what is wrong
-            return name
-
-    return run_name
-
-
-def _guarded(
-    fn: Callable[P, R], request_type: type[Request], check: Check, run: Callable[[Request], R]
-) -> Callable[P, R]:
-    """Return the function that refuses bad input first, and does ``run`` then.
-
-    A mistake makes the flow run Failed with its sentence; where a user asked for retries, after these.
+    ``check`` also says what the request is about, which names the flow run.
     """
 
-    def performed(call: _Call | None, arguments: Mapping[str, object]) -> R:
-        request = call.request if call else request_type.read(arguments)
-        if call is None:  # nobody has checked it yet
-            check(request)
-        home = Home.here()
-        home.make()
-        with room(home), running(request.engine, getattr(request, "refresh", False)):
-            return through_outages(partial(run, request))
+    __name__: str
 
-    @wraps(fn)
-    def body(*args: P.args, **kwargs: P.kwargs) -> R:
-        call, context = _CALL.get(), FlowRunContext.get()
-        token = _CALL.set(None)  # what this flow calls is checked anew
-        flow_run: Any = context and context.flow_run
-        try:
-            came_to: Any = performed(call, inspect.signature(fn).bind(*args, **kwargs).arguments)
-        except BaseException as error:
-            came_to = error
-            # Prefect tries again of what is raised, and takes a state for a result.
-            if not isinstance(error, EvenfoldError) or flow_run is None:
-                raise
-            if flow_run.run_count <= (flow_run.empirical_policy.retries or 0):
-                raise
-            return cast(R, Failed(message=str(error), data=error))
-        finally:
-            _CALL.reset(token)
-            if call is not None:
-                call.came_to = came_to
+    def __init__(self, declared: Callable[P, R], check: Check, run: Callable[[Request], R]) -> None:
+        update_wrapper(self, declared)
+        self.asked, self.check, self.run = Request.to(declared), check, run
+        self.__signature__ = self.asked.signature
+        self.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
+        words = [f"    {p.name}: {Flag.of(p.annotation).words}" for p in self.__signature__.parameters.values()]
+        self.__doc__ = "\n".join([inspect.getdoc(declared) or "", "", "Args:", *words])
+
+    def checked(self, request: Request) -> Call:
+        """Return the call of a request; raises what bad input raises."""
+        require_team_key()
+        return Call(request, f"{self.__name__} {self.check(request)}")
+
+    def title(self) -> str:
+        """Return the name of the flow run under way: the flow's own where its input is bad, which the run says."""
+        context, call = FlowRunContext.get(), _CALL.get()
+        if context is not None and call is not None:
+            call.flow_run = context.flow_run and context.flow_run.id
+        with contextlib.suppress(Exception):
+            return (call or self.checked(self.asked.read(context.parameters if context else {}))).name
+        return self.__name__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what the request comes to; of a mistake the flow run is Failed with its sentence."""
+        context, call = FlowRunContext.get(), _CALL.get()
+        with setting(_CALL, None):  # what this flow calls is checked anew
+            try:
+                if call is None:
+                    arguments = self.__signature__.bind(*args, **kwargs).arguments
+                    request = self.checked(self.asked.read(arguments)).request
+                else:
+                    request = call.request
+                home = Home.here()
+                home.make()
+                with room(home), running(request.engine, getattr(request, "refresh", False)):
+                    came_to: Any = through_outages(partial(self.run, request))
+            except BaseException as error:
+                came_to = error
+                if context is None or not isinstance(error, EvenfoldError):
+                    raise
+                return cast(R, Failed(message=str(error), data=error))  # without the pages of a traceback
+            finally:
+                if call is not None:
+                    call.came_to = came_to
         return cast(R, came_to)
 
-    return body
+
+class BySettings(ThreadPoolTaskRunner):
+    """The task runner that the settings ask for when a run begins."""
+
+    def duplicate(self) -> Any:
+        """Return it."""
+        return task_runner()
 
 
 class Flow(prefect.Flow[P, R]):
-    """A flow of evenfold's: a ``prefect.Flow``, whose task runner is the one that the settings ask for."""
+    """A flow of evenfold's: a ``prefect.Flow`` that refuses bad input before anything is started."""
 
-    @property
-    def asked(self) -> type[Request]:
-        """The class of what it is asked."""
-        return cast(type[Request], vars(self.fn)["asked"])
-
-    @property
-    def task_runner(self) -> Any:
-        """The task runner: a user's choice, or by ``EVENFOLD_RUNNER``."""
-        return vars(self).get("task_runner") or task_runner()
-
-    @task_runner.setter
-    def task_runner(self, _: Any) -> None:
-        return  # Prefect's default, which it sets when a flow is made
+    asked: type[Request]  # as its body's
 
     def with_options(self, *args: Any, **options: Any) -> Flow[P, R]:
         """Return the flow with other options; see ``prefect.Flow.with_options``."""
@@ -180,43 +132,27 @@ class Flow(prefect.Flow[P, R]):
         flow.__class__ = type(self)
         return cast(Flow[P, R], flow)
 
-    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return parameters as Prefect keeps them; its own way imports FastAPI, a tenth of a short command."""
-        return cast(dict[str, Any], to_jsonable_python(parameters, serialize_unknown=True))
-
     # They name its module: by path, an import that fails is no error.
     to_deployment = partialmethod(prefect.Flow.to_deployment, entrypoint_type=EntrypointType.MODULE_PATH)
     serve = partialmethod(prefect.Flow.serve, entrypoint_type=EntrypointType.MODULE_PATH)
     deploy = partialmethod(prefect.Flow.deploy, entrypoint_type=EntrypointType.MODULE_PATH)
 
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
-        """Run the flow; bad input raises before anything is started or recorded, and leaves nothing of a frame."""
+        """Run the flow; a person's bad input raises before anything is started, and leaves nothing of a frame."""
+        body, under_prefect = cast(Body[P, R], self.fn), cast(Any, super().__call__)
         as_any_flow = FlowRunContext.get() is not None or return_state
         with naming_once():
             request = self.asked.called(args, kwargs)
-            name = "" if as_any_flow else vars(self.fn)["check"](request)
-        parameters = request.parameters
+            call = Call(request, "") if as_any_flow else body.checked(request)
         if as_any_flow:
-            as_any: Any = super().__call__
-            return as_any(return_state=return_state, wait_for=wait_for, **parameters)
-        call = _Call(request, name)
-        token = _CALL.set(call)
-        try:
+            return under_prefect(return_state=return_state, wait_for=wait_for, **request.parameters)
+        home = Home.here()
+        with setting(_CALL, call):
             if request.engine == "plain":
-                plainly: Any = self.fn
-                return plainly(**parameters)
-            return self._started(Home.here(), call)
-        finally:
-            _CALL.reset(token)
-
-    if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
-        __call__ = _called
-
-    def _started(self, home: Home, call: _Call) -> Any:
-        home.make()
-        with room(home), _served(home), at_stop(lambda: crash(call.flow_run)):
-            under_prefect: Any = super().__call__
-            state = under_prefect(return_state=True, **call.request.parameters)
+                return cast(Any, body)()
+            home.make()
+            with room(home), _served(home), at_stop(lambda: crash(call.flow_run)):
+                state = under_prefect(return_state=True, **request.parameters)
         if isinstance(call.came_to, EvenfoldError):
             raise call.came_to.with_traceback(None)
         if isinstance(call.came_to, BaseException):
@@ -224,6 +160,9 @@ class Flow(prefect.Flow[P, R]):
         if not state.is_completed():
             raise EvaluationError(f"Prefect ended the flow as {state.name} ({state.message}); run it again.")
         return call.came_to
+
+    if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
+        __call__ = _called
 
     def __reduce__(self) -> Any:
         return getattr, (sys.modules[self.__module__], self.fn.__name__)  # a worker has it already
@@ -272,43 +211,19 @@ def _quiet() -> Iterator[None]:
             os.environ.pop(CONSOLE, None)
 
 
-# Each flow is made when it is asked for, since the forms of all take seconds.
-if TYPE_CHECKING:
+def flow(declared: Callable[P, Any], check: Check) -> Callable[[Callable[[Request], R]], Flow[P, R]]:
+    """Return a decorator that makes of what is done for a request the flow that takes the parameters of ``declared``.
 
-    def _typed(declared: Callable[P, R]) -> Flow[P, R]: ...
+    ``check`` raises for bad input before anything is started, and returns what the request is about.
+    """
 
-    class _Evaluate(Flow[..., Evaluation]):
-        @overload  # type: ignore[override,no-overload-impl]
-        def __call__(
-            self, data: Data, spec: Spec = ..., model: Model = ..., *, by: str, **fields: Unpack[EvaluateFields]
-        ) -> Segments: ...
-        @overload
-        def __call__(
-            self, data: Data, spec: Spec = ..., model: Model = ..., *, by: None = ..., **fields: Unpack[EvaluateFields]
-        ) -> Evaluation: ...
-
-    evaluate: _Evaluate
-    split, tune = _typed(definitions.split), _typed(definitions.tune)
-    extend, retrain, compare = _typed(definitions.extend), _typed(definitions.retrain), _typed(definitions.compare)
-else:
-
-    def __getattr__(name: str) -> Any:
-        if name == "split":
-            from .splitting import check_split as check, run_split as run
-        elif name == "evaluate":
-            from .evaluation import check_evaluation as check, run_evaluation as run
-        elif name == "tune":
-            from .tuning import check_tuning as check, run_tuning as run
-        elif name == "extend":
-            from .splitting import check_extension as check, run_extension as run
-        elif name == "retrain":
-            from .retraining import check_evaluation as check, run_retraining as run, tell_failed
-        elif name == "compare":
-            from .comparison import check_comparison as check, run_comparison as run
-        else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        flow = published(getattr(definitions, name), check, run)
-        if name == "retrain":
-            flow.on_failure(tell_failed)
-        globals()[name] = flow
+    def made(run: Callable[[Request], R]) -> Flow[P, R]:
+        body = Body(declared, check, run)
+        # A request says what is wrong with it in a sentence, before Prefect would.
+        flow = Flow(
+            body, name=body.__name__, flow_run_name=body.title, task_runner=BySettings(), validate_parameters=False
+        )
+        flow.__signature__ = body.asked.readable  # type: ignore[attr-defined]
         return flow
+
+    return made

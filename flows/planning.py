@@ -11,11 +11,10 @@ from typing import Any
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import Plan, StoredManifest
 from evenfold.manifests.tables.canonical import amount
-from evenfold.splitters import SplitError
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
 from evenfold.tasks.record.once import finished_record, preimage_of_record
-from evenfold.tasks.requests import signature_of
+from evenfold.tasks.requests import EvaluateFields, PlanFields, RetrainFields, flat
 from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.results.store import nearest, ready
 from evenfold.tasks.runtime.files import from_anywhere
@@ -25,28 +24,22 @@ from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fit
 
 from . import definitions
 from .outcomes import Planned, Step
-from .requests import Request, checked, judged_by, with_metric
+from .requests import Request, checked, judged_by, require_none, with_metric
 
 COMES: dict[bool, FoldState] = {True: "cached", False: "waiting"}
 SHORT_SECONDS = 0.05
 AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at the locked rows is never kept"
 
 
+@flat
 @wraps(definitions.plan)
 def plan(*args: Any, **fields: Any) -> Planned:
     """Read the request as ``evaluate`` or ``retrain`` does, and look each step up."""
-    grows = fields.pop("retrain", False)
-    defaults = signature_of(definitions.plan).parameters
-    kind = Request.to(definitions.retrain if grows else definitions.evaluate)
-    taken = kind.signature.parameters
-    values = {
-        name: value
-        for name, value in fields.items()
-        if name in taken or name not in defaults or value != defaults[name].default
-    }
-    request = kind.called(args, values)
-    if request.parameters.get("by"):
-        raise SplitError("what one evaluation would do can be said, and by makes many; leave it out.")
+    request = Request.to(definitions.plan).called(args, fields)
+    grows, other = request.retrain, "an evaluation" if request.retrain else "a retraining"
+    taken = (RetrainFields if grows else EvaluateFields).__annotations__.keys() | {"retrain"}
+    unused = [name for name in request.given(PlanFields) if name not in taken]
+    require_none(unused, f"for {other}", f"or plan that: retrain={not grows}")
     require_team_key()
     name, _ = checked(request)
     with TemporaryDirectory() as aside:

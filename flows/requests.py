@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
-from evenfold.estimates import Comparison, ModelSpec, Problem
+from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.models.problem import predicts_classes
 from evenfold.manifests import SplitSpec, explain, read_manifest, specification
 from evenfold.manifests.plan import default_strategy
@@ -22,9 +22,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.work import check_model
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from . import outcomes
-
-_NAMES = vars(parameters) | vars(outcomes) | {kind.__name__: kind for kind in (SplitSpec, ModelSpec, Comparison)}
+_NAMES = vars(parameters) | {kind.__name__: kind for kind in (SplitSpec, ModelSpec)}
 
 
 class Request(BaseModel):
@@ -36,20 +34,29 @@ class Request(BaseModel):
 
         def __getattr__(self, name: str) -> Any: ...
 
-    signature: ClassVar[inspect.Signature]  # of the flow, with the types themselves
+    declared: ClassVar[Callable[..., Any]]  # the function that declares the flow
+    signature: ClassVar[inspect.Signature]  # of the flow, with all that is said of each parameter
+    readable: ClassVar[inspect.Signature]  # with the types alone
 
     @classmethod
     @cache
     def to(cls, declared: Callable[..., Any]) -> type[Request]:
         """Return the class of the requests of the flow that a function declares."""
-        signature, names = signature_of(declared), _NAMES | declared.__globals__
+        signature = signature_of(declared)
         holder = type("_", (), {"__annotations__": {p.name: p.annotation for p in signature.parameters.values()}})
-        hints = get_type_hints(holder, names, include_extras=True)  # types of other rooms are looked up here
-        typed = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values()]
-        fields: Any = {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in typed}
+
+        def typed(**how: Any) -> inspect.Signature:
+            kinds = get_type_hints(holder, _NAMES, **how)  # types of other rooms are looked up here
+            return signature.replace(
+                parameters=[p.replace(annotation=kinds[p.name]) for p in signature.parameters.values()]
+            )
+
+        whole = typed(include_extras=True)
+        fields: Any = {
+            p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in whole.parameters.values()
+        }
         request_type = create_model(declared.__name__, __base__=cls, **fields)
-        returned = get_type_hints(declared, names, include_extras=True)["return"]
-        request_type.signature = signature.replace(parameters=typed, return_annotation=returned)
+        request_type.declared, request_type.signature, request_type.readable = declared, whole, typed()
         return request_type
 
     @classmethod
@@ -58,18 +65,8 @@ class Request(BaseModel):
 
         Unknown names are refused with the rest. A frame becomes a file, for parameters travel as JSON.
         """
-        each = cls.signature.parameters
-        unnamed = [name for name, parameter in each.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
-        if len(args) > len(unnamed):
-            raise TypeError(
-                f"{cls.__name__} takes {len(unnamed)} values without a name ({', '.join(unnamed)}) and was given "
-                f"{len(args)}; name the others."
-            )
-        declared = {name: value for name, value in kwargs.items() if name in each}
-        try:
-            arguments = {**cls.signature.bind_partial(*args, **declared).arguments, **kwargs}
-        except TypeError as error:
-            raise TypeError(f"{cls.__name__}: {error}") from None
+        given = inspect.signature(cls.declared).bind_partial(*args, **kwargs).arguments
+        arguments = given.pop("fields", {}) | given
         if "data" in arguments:
             arguments["data"] = data_reference(arguments["data"], Home.here())
         return cls.read(arguments)

@@ -39,7 +39,9 @@ from evenfold.tasks.steps import finished, happened, publish, run, tell
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
 
-from .evaluation import check_evaluation as check_evaluation, evaluated, refused, stop_where_failed
+from . import definitions
+from .evaluation import check_evaluation, evaluated, refused, stop_where_failed
+from .flow import flow
 from .outcomes import Evaluation, GateError, SplitOutcome, WaitingError
 from .requests import Request, judged_by, with_metric
 from .splitting import recorded, say_extended
@@ -67,7 +69,8 @@ class Course:
         return evaluated(self.recorded, model, self.request)
 
 
-def run_retraining(request: Request) -> Retraining:
+@flow(definitions.retrain, check_evaluation)
+def retrain(request: Request) -> Retraining:
     """Retrain; the same request for the same data, recipe and label is retrained once.
 
     What joins the split stays aside until its data were found sound and a model was registered: where a gate or the
@@ -90,6 +93,17 @@ def run_retraining(request: Request) -> Retraining:
         shutil.rmtree(staged, ignore_errors=True)
         with suppress(OSError):  # other versions lie there
             staged.parent.rmdir()
+
+
+@retrain.on_failure
+def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
+    """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
+    data, spec, name = (flow_run.parameters.get(field) for field in ("data", "spec", "name"))
+    try:
+        name = specification(data, spec, name=name).name
+    except Exception:  # that may be why it failed
+        name = name or name_of(data)
+    happened("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))
 
 
 def _taken_up(course: Course) -> Retraining:
@@ -324,13 +338,3 @@ def _new_model(
     )  # fmt: skip
     _stop(checked, course.request.gates, f"the new model of {course.name} does not take the champion's place")
     return recipe, final, checked
-
-
-def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
-    """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
-    data, spec, name = (flow_run.parameters.get(field) for field in ("data", "spec", "name"))
-    try:
-        name = specification(data, spec, name=name).name
-    except Exception:  # that may be why it failed
-        name = name or name_of(data)
-    happened("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))

@@ -21,11 +21,30 @@ from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.steps import finished, happened, run, tell
 
+from . import definitions
+from .flow import flow
 from .outcomes import ExtendOutcome, SplitOutcome
 from .requests import Request
 
 
-def run_split(request: Request) -> SplitOutcome:
+def check_split(request: Request) -> str:
+    """Raise SplitError for bad input; return what the split is called."""
+    spec = request.specification
+    check_columns(request.data, spec)
+    require_splittable(spec, from_anywhere(request.data), request.data_engine, request.memory)
+    return spec.name
+
+
+def check_extension(request: Request) -> str:
+    """Raise SplitError for bad input; return what the split is called."""
+    place, folder = from_anywhere(request.data), Path(request.manifest)
+    require_memory(StoredManifest(folder).prove(), Settings.memory_of(request.memory))
+    splits.extension_of(str(folder), place, request.batch, request.merged, request.max_missing)
+    return folder.parent.name
+
+
+@flow(definitions.split, check_split)
+def split(request: Request) -> SplitOutcome:
     """Split, measure, record and audit."""
     outcome = split_of(request, request.data_engine, request.memory)
     audit = run(splits.audit_split, outcome.split, memory=request.memory)
@@ -33,7 +52,8 @@ def run_split(request: Request) -> SplitOutcome:
     return outcome.model_copy(update={"audit": audit})
 
 
-def run_extension(request: Request) -> ExtendOutcome:
+@flow(definitions.extend, check_extension)
+def extend(request: Request) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
     folder, data, memory = manifest_folder(request.manifest), request.data, request.memory
     with saying("extending"):
@@ -86,22 +106,6 @@ def recorded(ref: SplitRef, cached: bool, balance: BalanceReport, memory: Memory
     return SplitOutcome(split=ref, cached=cached, balance=balance, run_id=run_id)
 
 
-def check_split(request: Request) -> str:
-    """Raise SplitError for bad input; return what the split is called."""
-    spec = request.specification
-    check_columns(request.data, spec)
-    require_splittable(spec, from_anywhere(request.data), request.data_engine, request.memory)
-    return spec.name
-
-
-def check_extension(request: Request) -> str:
-    """Raise SplitError for bad input; return what the split is called."""
-    place, folder = from_anywhere(request.data), Path(request.manifest)
-    require_memory(StoredManifest(folder).prove(), Settings.memory_of(request.memory))
-    splits.extension_of(str(folder), place, request.batch, request.merged, request.max_missing)
-    return folder.parent.name
-
-
 def adopt(
     data: Any,
     folds: Any,
@@ -121,8 +125,6 @@ def adopt(
     ``folds``: the ``cv`` that a team's code splits by, a column, an array, pairs, or a file; see
     ``evenfold.manifests.adopt``. ``extend`` and ``retrain`` grow it from there: no row moves. Raises SplitError.
     """
-    from .flow import split  # made of what stands in this module
-
     roles = {"key": key, "target": target, "group": group, "time": time}
     rows, spec = given_folds(data, folds, params, seed, roles, name=name, missing_group=missing_group)
     return split(rows, spec, engine=engine)

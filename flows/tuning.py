@@ -20,7 +20,9 @@ from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
 from evenfold.tasks.steps import finished_each, run
 from evenfold.tasks.work import Work, work_of
 
+from . import definitions
 from .evaluation import Fits, fit_more, fit_splits, look_at_holdout, require_level_gap
+from .flow import flow
 from .outcomes import Tuning
 from .requests import Request, checked, judged_by
 from .splitting import split_of
@@ -66,7 +68,8 @@ def check_tuning(request: Request) -> str:
     return name
 
 
-def run_tuning(request: Request) -> Tuning:
+@flow(definitions.tune, check_tuning)
+def tune(request: Request) -> Tuning:
     """Fit every configuration on every fold, choose, correct the winner for having been chosen, and record."""
     split = split_of(request)
     ref, interval, level, simplest = split.split, request.interval, request.level, request.one_standard_error
