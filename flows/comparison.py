@@ -19,7 +19,6 @@ from evenfold.tasks.parameters import Repeats
 from evenfold.tasks.record import reading
 from evenfold.tasks.record.runs import metrics_in
 from evenfold.tasks.record.studies import record_comparison
-from evenfold.tasks.references import version_in
 from evenfold.tasks.runtime.home import Home, prepare_environment
 from evenfold.tasks.work import Work, further_pairs, work_of
 
@@ -46,26 +45,25 @@ def compare(request: Request) -> list[Comparison]:
     ``repeats="auto"`` fits both recipes on up to 10 repeats of the folds, where the recorded seconds foretell at most a
     minute, or says why not. It is recorded with its page. ModelError, before any fit, for a metric of another target.
     """
-    level, pair = request.level, pair_of(request.run_a, request.run_b, request.repeats)
+    pair = pair_of(request.run_a, request.run_b, request.repeats)
     pair_of.cache_clear()
     of_a, of_b = (metrics_in(side.params) for side in (pair.a, pair.b))
-    shared = [metric for metric in of_a if metric in of_b and is_trusted(metric)]
-    metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
+    metrics = [metric for metric in of_a if metric in of_b and is_trusted(metric)]  # recorded names are complete
+    if request.metrics:
+        metrics = named_metrics(pair.a, request.metrics)
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
-    a, b, repeat_notes = _repeated(pair)
-    names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
-    groups = "group" if "group" in a and "group" in b else None
+    a, b, repeat_notes = pair.repeated()
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
-    n_train = pair.a.mean_of_folds("n_train")
     beside = partial(
-        estimates.compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
-        n_train=n_train, level=level,
+        estimates.compare, a, b, on=pair.a.key, names=(f"A ({pair.a.name})", f"B ({pair.b.name})"),
+        groups="group" if "group" in a and "group" in b else None, stratified=stratified, ordered=ordered,
+        n_train=pair.a.mean_of_folds("n_train"), level=request.level, margin=request.margin,
     )  # fmt: skip
-    comparisons = [beside(metric, margin=request.margin, apparent=pair.apparent(metric)) for metric in metrics]
-    notes = tuple(note for note in (pair.versions, pair.of_data, repeat_notes) if note)
+    comparisons = [beside(metric, apparent=pair.apparent(metric)) for metric in metrics]
+    notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     comparisons = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in comparisons]
-    record_comparison(pair.a, pair.b, comparisons, pair.names, level)
+    record_comparison(pair.a, pair.b, comparisons, pair.names, request.level)
     return comparisons
 
 
@@ -74,13 +72,12 @@ def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[st
 
     Raises ModelError where one is no metric, or cannot score that target.
     """
-    frame = recorded.predictions
-    default = "regression" if frame["y"].to_numpy().dtype.kind == "f" else "classification"
-    task: Task = "regression" if recorded.params.get("model.task", default) == "regression" else "classification"
+    frame, params = recorded.predictions, recorded.params
+    task: Task = "regression" if params.get("model.task") == "regression" else "classification"
     classes = () if task == "regression" else classes_of("accuracy", frame, frame, (recorded.name, recorded.name))
     names: Sequence[str] = [name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics]
     if not set(names).isdisjoint(OF_ONE_CLASS):
-        positive: str | bool | None = recorded.params.get("model.positive")
+        positive: str | bool | None = params.get("model.positive")
         if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
             positive = positive == "True"
         names = of_positive(names, classes, positive)
@@ -91,14 +88,10 @@ def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[st
 
 @dataclass(frozen=True)
 class _Plan:
-    """The repeats of the folds that a comparison rests on, the recipes to fit for them, and why there are no more.
-
-    ``seconds``: what the longer of the recipes' fits take, one by one; None where nothing says it.
-    """
+    """The repeats of the folds that a comparison rests on, the recipes to fit for them, and why there are no more."""
 
     repeats: int
     recipes: tuple[reading.Recipe, ...] = ()
-    seconds: float | None = None
     why: str = ""
 
 
@@ -112,14 +105,6 @@ class Pair:
     repeats: Repeats
 
     @property
-    def of_data(self) -> str:
-        """A sentence where one recipe learnt from other values of the same rows, else nothing."""
-        a, b = self.a.params, self.b.params
-        recipes = [{name: of[name] for name in of if name.startswith("model.")} for of in (a, b)]
-        alike = self.versions or recipes[0] != recipes[1] or a.get("fingerprint") == b.get("fingerprint")
-        return "" if alike else "Both are one recipe, which learnt from other values: what is compared is the data."
-
-    @property
     def names(self) -> tuple[str, str]:
         """The names of their models, with a run's first digits where both have one name."""
         a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (self.a, self.b))
@@ -129,11 +114,6 @@ class Pair:
     def recorded_repeats(self) -> int:
         """The repeats that both runs have."""
         return min(int(side.predictions["repeat"].nunique()) for side in (self.a, self.b))
-
-    @cached_property
-    def recorded_fits(self) -> list[int]:
-        """The fits of each run."""
-        return [int(side.predictions.groupby(["repeat", "fold"]).ngroups) for side in (self.a, self.b)]
 
     def apparent(self, metric: str) -> tuple[float, float] | None:
         """Return both runs' mean scores on their training rows, where both have them."""
@@ -149,38 +129,33 @@ class Pair:
             return _Plan(n_recorded)
         try:
             recipes = self._recipes(wanted)
+            affordable, why = self._affordable(wanted) if repeats == "auto" else (wanted, "")
         except (SplitError, ModelError) as error:
             if repeats != "auto":
                 raise
             return _Plan(n_recorded, why=f"The folds were not repeated: {error}")
-        taken = [side.fit_seconds for side in (self.a, self.b)]
-        fits = (seconds / n for n, seconds in zip(self.recorded_fits, taken, strict=True) if seconds)
-        a_fit = max(fits, default=None)
-        if repeats != "auto":
-            return _Plan(wanted, recipes, a_fit)
+        return _Plan(affordable, recipes if affordable > n_recorded else (), why)
+
+    def _affordable(self, wanted: int) -> tuple[int, str]:
+        """Return the repeats that are taken unasked, and why they are fewer; SplitError where nothing says the cost."""
+        taken, n_recorded = [side.fit_seconds for side in (self.a, self.b)], self.recorded_repeats
+        command = f"evenfold compare {self.a.run_id[:8]} {self.b.run_id[:8]} --repeats {wanted}"
         if None in taken:
-            why = f"the runs do not say what their fits took; to repeat the folds: {self._command(wanted)}."
-            return _Plan(n_recorded, why=f"The folds were not repeated: {why}")
+            raise SplitError(f"the runs do not say what their fits took; to repeat the folds: {command}.")
         # The recorded seconds are those of all recorded repeats of both runs.
         a_repeat = sum(seconds or 0.0 for seconds in taken) / n_recorded
-        affordable = min(wanted, n_recorded + int(MOST_SECONDS / a_repeat)) if a_repeat > 0 else wanted
-        why = "" if affordable == wanted else (
-            f"{wanted} repeats of the folds would take about {(wanted - n_recorded) * a_repeat:,.0f} s of further "
-            f"fits, and {MOST_SECONDS:.0f} s is what is taken unasked; to have them: {self._command(wanted)}."
-        )  # fmt: skip
-        return _Plan(affordable, recipes if affordable > n_recorded else (), a_fit, why)
-
-    def _command(self, repeats: int) -> str:
-        return f"evenfold compare {self.a.run_id[:8]} {self.b.run_id[:8]} --repeats {repeats}"
+        further = wanted - n_recorded
+        if further * a_repeat <= MOST_SECONDS:
+            return wanted, ""
+        return n_recorded + int(MOST_SECONDS / a_repeat), (
+            f"{wanted} repeats of the folds would take about {further * a_repeat:,.0f} s of further fits, and "
+            f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {command}."
+        )
 
     def _recipes(self, wanted: int) -> tuple[reading.Recipe, ...]:
         """Return what both runs trained, where their folds can be repeated; SplitError says why they cannot."""
         if self.versions:
-            older, newer = sorted((self.a, self.b), key=lambda each: version_in(each.tags["evenfold.spec"]))
-            raise SplitError(
-                f"the runs rest on two versions of a split; evaluate {older.name} again on the newer one "
-                f"(--manifest {newer.tags['evenfold.spec']}), and compare the two."
-            )
+            raise SplitError("the runs rest on two versions of a split; evaluate the older on the newer (--manifest).")
         recipes, works = [], []
         for side in (self.a, self.b):
             if side.tags.get("evenfold.record") != "evaluation":
@@ -194,6 +169,30 @@ class Pair:
         if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
             raise SplitError("the tables of the runs differ in the columns that decide folds; evaluate both on one.")
         return tuple(recipes)
+
+    def repeated(self) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+        """Return the predictions of both recipes over all repeats, and a sentence about them."""
+        recorded, both, n_recorded = (self.a.predictions, self.b.predictions), [], 0
+        for recipe, side in zip(self.plan.recipes, (self.a, self.b), strict=False):
+            both.append(fits := Fits(recipe.split, recipe.model))
+            n_recorded += (n := int(side.predictions.groupby(["repeat", "fold"]).ngroups))
+            fit_more(fits, self.plan.repeats, side.fit_seconds and side.fit_seconds / n)
+            if fits.errors and self.repeats != "auto":
+                raise EvaluationError(fits.failure)
+            if fits.errors:
+                return *recorded, f"The folds were not repeated: {fits.failure}"
+        if not both:
+            return *recorded, self.plan.why
+        a, b = (
+            pd.concat([predictions, *_predictions(fits, self.recorded_repeats)], ignore_index=True)
+            for predictions, fits in zip(recorded, both, strict=True)
+        )
+        n_fits, n_cached = sum(fits.n_fits for fits in both), sum(fits.n_cached for fits in both)
+        notes = (
+            f"{self.plan.repeats} repeats of the folds: {n_recorded + n_fits:,} fits, of which {n_recorded:,} were "
+            f"recorded, {n_cached:,} kept and {n_fits - n_cached:,} made now."
+        )
+        return a, b, f"{notes} {self.plan.why}".strip()
 
 
 @lru_cache(maxsize=1)
@@ -226,32 +225,6 @@ def _unchanged(run: reading.Recorded, recipe: reading.Recipe) -> Work:
             f"learnt from; {again}."
         )
     return work
-
-
-def _repeated(pair: Pair) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Return the predictions of both recipes over all repeats, and a sentence about them."""
-    plan, recorded = pair.plan, (pair.a.predictions, pair.b.predictions)
-    if not plan.recipes:
-        return *recorded, plan.why
-    both = [Fits(recipe.split, recipe.model) for recipe in plan.recipes]
-    for fits in both:
-        fit_more(fits, plan.repeats, seconds=plan.seconds)
-    failed = next((fits for fits in both if fits.errors), None)
-    if failed is not None and pair.repeats != "auto":
-        raise EvaluationError(failed.failure)
-    if failed is not None:
-        return *recorded, f"The folds were not repeated: {failed.failure}"
-    a, b = (
-        pd.concat([predictions, *_predictions(fits, pair.recorded_repeats)], ignore_index=True)
-        for predictions, fits in zip(recorded, both, strict=True)
-    )
-    n_fits, n_cached = sum(fits.n_fits for fits in both), sum(fits.n_cached for fits in both)
-    n_recorded = sum(pair.recorded_fits)
-    repeat_notes = (
-        f"{plan.repeats} repeats of the folds: {n_recorded + n_fits:,} fits, of which {n_recorded:,} were recorded, "
-        f"{n_cached:,} kept and {n_fits - n_cached:,} made now."
-    )
-    return a, b, f"{repeat_notes} {plan.why}".strip()
 
 
 def _predictions(fits: Fits, n_recorded: int) -> list[pd.DataFrame]:

@@ -85,7 +85,7 @@ class Body(Generic[P, R]):
         if context is not None and call is not None:
             call.flow_run = context.flow_run and context.flow_run.id
         with contextlib.suppress(Exception):
-            return (call or self.checked(self.asked.read(context.parameters if context else {}))).name
+            return (call or self.checked(self.asked.read((context and context.parameters) or {}))).name
         return self.__name__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -113,7 +113,7 @@ class Body(Generic[P, R]):
         return cast(R, came_to)
 
 
-class BySettings(ThreadPoolTaskRunner):
+class BySettings(ThreadPoolTaskRunner[Any]):
     """The task runner that the settings ask for when a run begins."""
 
     def duplicate(self) -> Any:
@@ -219,10 +219,9 @@ def flow(declared: Callable[P, Any], check: Check) -> Callable[[Callable[[Reques
 
     def made(run: Callable[[Request], R]) -> Flow[P, R]:
         body = Body(declared, check, run)
+        runner: Any = BySettings()
         # A request says what is wrong with it in a sentence, before Prefect would.
-        flow = Flow(
-            body, name=body.__name__, flow_run_name=body.title, task_runner=BySettings(), validate_parameters=False
-        )
+        flow = Flow(body, body.__name__, flow_run_name=body.title, task_runner=runner, validate_parameters=False)
         flow.__signature__ = body.asked.readable  # type: ignore[attr-defined]
         return flow
 

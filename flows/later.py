@@ -105,7 +105,6 @@ def score_later(
         name=later.name,
         split=recipe.split,
         rows=problem.n,
-        known_groups=_known_groups(later),
         estimates=estimates,
         promised=[estimate for estimate in recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
@@ -120,16 +119,6 @@ def score_later(
         about["code"] = digest_json(code)[:16]
     run_id = record_later(later_score.split, f"{recipe.name} on {later.name}", about, estimates, page)
     return later_score.model_copy(update={"run_id": run_id})
-
-
-def _known_groups(later: _Later) -> int | None:
-    """Return how many rows are of groups that the split knows; None where no column tells."""
-    spec = later.work.manifest.spec
-    group = next((name for name in spec.columns.grouped if name in later.table), None)
-    if group is None:
-        return None
-    groups = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
-    return int(later.table[group].isin(groups.dropna()).sum())
 
 
 def _notes(later: _Later, undefined: list[str], n: int) -> list[str]:

@@ -259,7 +259,7 @@ class Segments(Displayed, Outcome):
 class LaterScore(Displayed, Outcome):
     """The score of a recorded model on later rows, beside what its evaluation promised.
 
-    ``run``: of the evaluation; ``run_id``: of this score. ``known_groups``: rows of groups that the split knows.
+    ``run``: of the evaluation; ``run_id``: of this score.
     """
 
     run: str
@@ -267,7 +267,6 @@ class LaterScore(Displayed, Outcome):
     name: str
     split: SplitRef
     rows: int
-    known_groups: int | None
     estimates: list[Estimate]
     promised: list[Estimate]
     confusion: Confusion | None = None
@@ -286,11 +285,9 @@ class LaterScore(Displayed, Outcome):
         """Return what is told of it."""
         from evenfold.reports.evaluations.page import confusion_section
 
-        seen = f"{self.known_groups} of {self.rows} rows are of groups that the model has seen."
-        notes = [*([] if self.known_groups is None else [seen]), *self.notes]
         title = f"{self.model.title} on the {self.rows:,} rows of {self.name}"
         page = reports.Page(title, reports.Verdict.NONE, "", sections=confusion_section(self.confusion))
-        return reports.beside_promises(page, self.estimates, self.promised, notes)
+        return reports.beside_promises(page, self.estimates, self.promised, self.notes)
 
 
 class Tuning(Displayed, Outcome):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec, choose, choose_by_draws, chosen_inside
-from evenfold.estimates.errors import EvaluationError, ModelError
+from evenfold.estimates.errors import EvaluationError
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_fold, require_inner
 from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried
@@ -32,8 +32,6 @@ CHOOSING = 11  # what the random stream is for
 
 def configurations(grid: dict[str, list[Any]], n_random: int | None, seed: int) -> list[dict[str, object]]:
     """Return the parameters to try: every combination of the grid, or ``n_random`` of them in random order."""
-    if not grid or not all(isinstance(values, list) and values for values in grid.values()):
-        raise ModelError(f"the grid {grid!r} names no values; write name: [value, value] for each parameter.")
     every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     if n_random is None or n_random >= len(every):
         return every

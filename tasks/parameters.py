@@ -110,29 +110,22 @@ def _folder(reference: Any) -> Any:
 
 
 def _grid(source: Any) -> Any:
-    if not isinstance(source, (str, Path)):
-        return source
     from evenfold.splitters.deployed import read_document, reason_of, require_readable
 
-    inline = str(source).lstrip().startswith("{")
-    try:
-        require_readable([] if inline else [source])
-        grid = read_document(str(source) if inline else Path(source).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"there is no grid file {source}; pass one, or the grid: '{{alpha: [0.1, 1]}}'.") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"the grid {str(source)!r} cannot be read: {reason_of(error)}") from None
-    if not isinstance(grid, dict):
-        raise ModelError(f"the grid {str(source)!r} holds no parameters; write name: [value, value] for each.")
-    return grid
-
-
-def _of_lists(grid: Any) -> Any:
-    for name, values in grid.items() if isinstance(grid, Mapping) else ():
-        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-            text = "null" if values is None else str(values)
-            raise ValueError(f"{name} is {text}, which is no list of values to try; write {{{name}: [{text}]}}")
-    return grid
+    grid = source
+    if isinstance(source, (str, Path)):
+        inline = str(source).lstrip().startswith("{")
+        try:
+            require_readable([] if inline else [source])
+            grid = read_document(str(source) if inline else Path(source).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"the grid {str(source)!r} cannot be read: {reason_of(error)}") from None
+    values = grid.values() if isinstance(grid, Mapping) else ()
+    if not values or not all(
+        isinstance(each, Iterable) and not isinstance(each, (str, Mapping)) and [*each] for each in values
+    ):
+        raise ModelError(f"the grid {grid!r} names no lists of values; write {{name: [value, value]}}.")
+    return {name: list(each) for name, each in grid.items()}
 
 
 SeveralNames = str | Sequence[str]
@@ -249,7 +242,6 @@ Merged = Annotated[
 ]
 Grid = Annotated[
     "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]",
-    BeforeValidator(_of_lists),
     BeforeValidator(_grid),
     model("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH"),
 ]

@@ -89,15 +89,6 @@ def test_the_verdict_is_that_of_ten_repeats_of_the_strategy_and_their_fits_are_k
     assert (one.repeats, one.n_fits) == (1, 6)
 
 
-def test_one_recipe_on_other_values_is_told_as_a_comparison_of_data(home: Home, data: Path, tmp_path: Path) -> None:
-    table().assign(a=table()["a"].to_numpy()[::-1]).to_parquet(tmp_path / "other.parquet")
-    a = asked(data)
-    b = asked(tmp_path / "other.parquet", manifest=a.split, spec=None)
-    told = ("Both are one recipe, which learnt from other values: what is compared is the data.",)
-    assert compared(a.run_id, b.run_id, repeats=1)[0].notes[:1] == told
-    assert compared(*shared(home), repeats=1)[0].notes[:1] != told
-
-
 def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path) -> None:
     """In a split that has grown as well: each row in use is tested once a repeat, by a model of all other groups."""
     spec = GROUPED | {"holdout": {"fraction": 0.2}}
