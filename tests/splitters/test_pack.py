@@ -183,12 +183,18 @@ def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None
     assert bound == pytest.approx(least, rel=1e-6, abs=1e-12)
 
 
-def test_a_bound_of_many_entries_is_below_the_best_known() -> None:
-    aim = Aim(groups(0, MOST_ENTRIES + 2, 3), np.full(5, 0.2), size_weight=1.0)
-    report = report_on(aim, pack_to(aim, Stream(0), "max"), Stream(0))
-    assert 0 <= report.lower_bound < report.cost
-    assert report.gap == pytest.approx(report.cost - report.lower_bound)
-    assert not report.optimal
+@pytest.mark.parametrize("giant", [0, 120])
+def test_a_bound_of_many_entries_is_what_whole_rows_or_a_large_entry_cost(giant: int) -> None:
+    table, k = np.vstack([[giant + 3, 1], np.tile([[2, 1], [1, 3]], (MOST_ENTRIES, 1))]), 5
+    n, sizes = int(table.sum()), np.arange(1, table.sum() + 1)
+    rates, off = table.sum(axis=0) / n, (sizes * k / n - 1) ** 2
+    # The least cost of any size: with shares as near as whole rows come, or from the entry's own rows on.
+    torn = [((sizes * rate - np.rint(sizes * rate)) / sizes) ** 2 for rate in rates]
+    over = [np.maximum(own / sizes - rate, 0) ** 2 for own, rate in zip(table[0], rates, strict=True)]
+    least = k * (sum(torn) + off).min(), (sum(over) + off * k / (k - 1))[table[0].sum() - 1 :].min()
+    assert np.argmax(least) == (giant > 0)
+    bound = lower_bound(Aim(table, np.full(k, 1 / k)), math.inf, Stream(0))
+    assert bound == pytest.approx(max(least), rel=1e-9)
 
 
 def test_a_giant_entry_bounds_the_cost() -> None:
