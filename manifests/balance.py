@@ -143,14 +143,18 @@ def _reach(beside: Joined, rows: Ranks, groups_of_ranks: NDArray[np.int64]) -> P
 def _attribute(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> AttributeBalance:
     """Return how a column's levels are shared out among sets of rows, of which the first is all that are in use."""
     codes, levels = levels_of(beside.column(name))
-    codes = codes[rows]
-    overall, *places = (np.bincount(codes[ranks], minlength=len(levels)) / max(ranks.size, 1) for ranks in sets)
+    overall, *places = _shares(codes[rows], len(levels), sets)
     return AttributeBalance(
         levels=levels,
         shares=overall.tolist(),
         places=[share.tolist() for share in places],
         worst=max((float(np.abs(share - overall).max()) for share in places if share.any()), default=0.0),
     )
+
+
+def _shares(codes: NDArray[np.int64], n_levels: int, sets: list[Ranks]) -> list[NDArray[np.float64]]:
+    """Return the share of each level in each set of rows; all are 0 where a set has none."""
+    return [np.bincount(codes[ranks], minlength=n_levels) / max(ranks.size, 1) for ranks in sets]
 
 
 def _worst_share(figures: list[Figures]) -> float:
@@ -172,14 +176,12 @@ def _distribution(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> 
             places, y = [np.searchsorted(in_use, place) for place in places], y[in_use]
         return [{"mean": float(y.mean()), "sd": sample_sd(y)}, *compared_with_all(y, places)]
     codes, levels = beside.encoded(name)
-    codes = codes[rows]
-    everywhere, *counts = (np.bincount(codes[ranks], minlength=len(levels)) for ranks in sets)
-    order = np.argsort(np.array([str(level) for level in levels]))
-    order = order[everywhere[order] > 0]  # the levels that there are, by name
-    shares: list[Figures] = [
-        {"shares": (count[order] / count.sum()).tolist()} if count.any() else {} for count in (everywhere, *counts)
-    ]
-    return [{"classes": [str(levels[level]) for level in order]} | shares[0], *shares[1:]]
+    shares = _shares(codes[rows], len(levels), sets)
+    names = [str(level) for level in levels]
+    order = [level for level in np.argsort(names) if shares[0][level]]  # the levels that there are, by name
+    figures: list[Figures] = [{"shares": share[order].tolist()} if share.any() else {} for share in shares]
+    figures[0]["classes"] = [names[level] for level in order]
+    return figures
 
 
 PARTS = ("train", "validation", "test")

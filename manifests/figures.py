@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict, get_origin, get_type_hints
+from typing import TypedDict
 
 from evenfold.manifests.fields import Strict
 from evenfold.splitters.errors import Displayed
@@ -24,7 +24,7 @@ class Figures(TypedDict, total=False):
 
 
 # Those that are one number: the page has a column of each, and MLflow a series, whose steps are the folds.
-NUMBERS: tuple[str, ...] = tuple(name for name, kind in get_type_hints(Figures).items() if get_origin(kind) is not list)
+NUMBERS = ("groups", "mean", "sd", "ks", "wasserstein")
 
 
 class RowsBalance(Strict):
@@ -195,13 +195,9 @@ def _class_share(report: BalanceReport) -> float | None:
     return max(abs(share - overall) for place in places for share, overall in place)
 
 
-def _largest(name: str) -> Callable[[BalanceReport], float | None]:
-    def largest(report: BalanceReport) -> float | None:
-        return max(
-            (getattr(place, name) for place in report.measured if getattr(place, name) is not None), default=None
-        )
-
-    return largest
+def _largest(report: BalanceReport, name: str) -> float | None:
+    values = (getattr(place, name) for place in report.measured)
+    return max((value for value in values if value is not None), default=None)
 
 
 def _mean_in_sd(report: BalanceReport) -> float | None:
@@ -232,7 +228,7 @@ FIGURES: tuple[BalanceFigure, ...] = (
     BalanceFigure(
         "ks",
         "Largest gap of a fold's or part's cumulative target distribution to that of all rows (Kolmogorov-Smirnov)",
-        _largest("ks"),
+        lambda report: _largest(report, "ks"),
         form=points,
         sentence="target distributions within {} of the whole",
         of_target=True,
@@ -240,7 +236,7 @@ FIGURES: tuple[BalanceFigure, ...] = (
     BalanceFigure(
         "wasserstein",
         "Largest Wasserstein distance of a fold's or part's target (in its unit)",
-        _largest("wasserstein"),
+        lambda report: _largest(report, "wasserstein"),
     ),
     BalanceFigure(
         "mean_in_sd",

@@ -308,33 +308,21 @@ def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> lis
     """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
     order = stable_order(y)
     ranked = y[order]
-    # The last row of each value: distribution functions are compared there, where they have taken all of its rows.
-    last = np.append(ranked[1:] != ranked[:-1], True)
-    steps = np.diff(ranked[last])
-    del ranked  # of many rows, what is done with takes as much as what is needed
-    overall = (np.flatnonzero(last) + 1) / y.size
-    before = np.cumsum(last)
-    before -= last
-    rank = np.empty(y.size, dtype=np.int64)
-    rank[order] = before
-    del order, last, before
-    compared: list[Figures] = []
-    for rows in places:
+    is_new = np.append(True, ranked[1:] != ranked[:-1])
+    values, rank = ranked[is_new], np.empty(y.size, dtype=np.int64)
+    rank[order] = np.cumsum(is_new) - 1
+    del order, ranked, is_new  # of many rows, what is done with takes as much as what is needed
+    # Distribution functions are compared at each value, where they have taken all of its rows.
+    steps, overall = np.diff(values), np.cumsum(np.bincount(rank)) / y.size
+
+    def compared(rows: NDArray[Any]) -> Figures:
         if not rows.size:
-            compared.append({})
-            continue
-        counts = np.bincount(rank[rows], minlength=overall.size)
-        gap = np.cumsum(counts, out=counts) / rows.size
-        del counts
+            return {}
+        gap = np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size
         gap -= overall
         np.abs(gap, out=gap)
-        of_place = y[rows]
-        compared.append(
-            {
-                "mean": float(of_place.mean()),
-                "sd": sample_sd(of_place),
-                "ks": float(gap.max()),
-                "wasserstein": float(np.multiply(gap[:-1], steps, out=gap[:-1]).sum()),
-            }
-        )
-    return compared
+        of_place, area = y[rows], float((gap[:-1] * steps).sum())
+        mean, sd = float(of_place.mean()), sample_sd(of_place)
+        return {"mean": mean, "sd": sd, "ks": float(gap.max()), "wasserstein": area}
+
+    return [compared(rows) for rows in places]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -93,8 +93,8 @@ class ManifestCV:
         return self.get_n_splits()
 
     def __repr__(self) -> str:
-        of = f" of {self.manifest.name} {self.manifest.version}" if isinstance(self.manifest, Manifest) else ""
-        return f"ManifestCV{of}: {amount(len(self), 'split')} of {amount(self.n_rows, 'row')}"
+        of = f"{self.manifest.name} {self.manifest.version}"
+        return f"ManifestCV of {of}: {amount(len(self), 'split')} of {amount(self.n_rows, 'row')}"
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of splits."""
@@ -104,24 +104,16 @@ class ManifestCV:
 ACTIVE, DELETED, QUARANTINED = range(3)  # the status of a row: in use or not; its fold never changes
 
 
-@dataclass(frozen=True, eq=False)
-class StatusChange:
-    """Rows whose status changed with a generation: deleted from the data, quarantined, or back again."""
-
-    generation: int
-    keys: pa.Table
-    status: NDArray[np.int8]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Manifest(Displayed):
     """A decision about rows, in key order.
 
     ``membership`` says which row is on which side of which split. ``keys`` is None where no key column was named: then
     the position is the key, and only the same rows in the same order can be joined.
-    ``born`` is the generation in which a row joined. Codes never change; ``changes`` says which rows are deleted
-    or quarantined, and these are in no split. ``waiting``: the keys, in order, of rows that are no part of it yet,
-    because their targets were not known.
+    ``born`` is the generation in which a row joined. Codes never change; ``changes`` has a table for each generation
+    with which rows were deleted, quarantined or came back: their keys, and their new ``status``; those that are not
+    active are in no split. ``waiting``: the keys, in order, of rows that are no part of it yet, because their targets
+    were not known.
     """
 
     spec: SplitSpec
@@ -134,7 +126,7 @@ class Manifest(Displayed):
     group_table: pa.Table | None = None
     state: State | None = None
     born: NDArray[np.int16] | None = None
-    changes: tuple[StatusChange, ...] = ()
+    changes: Mapping[int, pa.Table] = field(default_factory=dict)
     version: str = "1.0"
     parent_split_id: str | None = None
     uri: str | None = field(default=None, repr=False)
@@ -183,11 +175,11 @@ class Manifest(Displayed):
         Rows that were locked and then deleted count, and rows that a later generation locked do not, so neither gives a
         holdout that was looked at a new name. Without keys: the positions among so many rows of this fingerprint.
         """
-        locked = self.membership.locked if self.born is None else self.at_generation(0).membership.locked
-        if self.keys is None:
+        first = self.at_generation(0)
+        locked = first.membership.locked
+        if first.keys is None:
             return digest_json([self.fingerprint, digest_codes(locked)])
-        keys = self.keys if self.born is None else self.keys.filter(pa.array(self.born == 0))
-        return digest_keys(keys.take(pa.array(locked)), locked.size)
+        return digest_keys(first.keys.take(pa.array(locked)), locked.size)
 
     @cached_property
     def kind(self) -> Kind:
@@ -213,6 +205,11 @@ class Manifest(Displayed):
         return {name: kind for name, kind in types.items() if kind and not is_pseudonym(kind)} | self.spec.types
 
     @property
+    def generations(self) -> NDArray[np.int16]:
+        """The generation in which each row joined: 0 of all where the manifest never grew."""
+        return np.zeros(self.n, dtype=np.int16) if self.born is None else self.born
+
+    @property
     def codes(self) -> NDArray[Any]:
         """The assigned codes, of whatever status: a column per repeat, and flat where there is but one."""
         return self.membership.codes if self.membership.n_repeats > 1 else self.membership.column()
@@ -222,9 +219,10 @@ class Manifest(Displayed):
         """The status of each row: 0 active, 1 deleted, 2 quarantined."""
         status = np.zeros(self.n, dtype=np.int8)
         # Oldest first: the last word on a row is what holds.
-        for change in self.changes:
+        for _, change in sorted(self.changes.items()):
             assert self.keys is not None
-            status[positions_in(self.keys, change.keys)] = change.status
+            rows = positions_in(self.keys, change.select(self.keys.column_names))
+            status[rows] = change.column("status").to_numpy()
         return status
 
     @cached_property
@@ -279,7 +277,7 @@ class Manifest(Displayed):
             membership=self.membership.with_rows(self.membership.codes[rows], keys),
             keys=keys,
             born=self.born[rows],
-            changes=tuple(change for change in self.changes if change.generation <= generation),
+            changes={of: change for of, change in self.changes.items() if of <= generation},
             version=f"{self.version.partition('.')[0]}.{generation}",
             state=None,
             waiting=None,

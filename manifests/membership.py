@@ -112,8 +112,8 @@ class Membership(ABC):
         """Return split ``i`` as ascending ranks (train, test); repeats follow one another."""
 
     def digests(self) -> list[str] | None:
-        """Return a digest of each split where the codes alone do not say what they are, else None."""
-        return None
+        """Return a digest of each split; None where the codes alone say what they are."""
+        return [self.digest(i) for i in range(self.n_splits)]
 
     @property
     def n_bins(self) -> int:
@@ -161,8 +161,8 @@ class Membership(ABC):
         return replace(self, codes=codes)
 
     def with_rows(self, codes: Codes, keys: pa.Table | None) -> Membership:
-        """Return the membership of other rows; SplitError where it holds of these rows alone."""
-        raise SplitError(f"{self.kind} that are stored hold of the rows that were split; split these anew.")
+        """Return the membership of other rows; stored pairs are of their rows alone, and do not grow."""
+        return replace(self, codes=codes)
 
     def columns(self, rows: Ranks | slice) -> dict[str, pa.Array]:
         """Return the columns of the assignments file, of ``rows`` alone."""
@@ -209,9 +209,8 @@ class Labels(Membership):
         repeat, fold = self.split_name(i)
         return next(pairs_of_labels(self.column(repeat), [self.tested[fold]], parts=bool(self.parts)))
 
-    def with_rows(self, codes: Codes, keys: pa.Table | None) -> Labels:
-        """Return the same folds of other rows."""
-        return replace(self, codes=codes)
+    def digests(self) -> None:
+        """Return None: the codes say what each split is."""
 
     @classmethod
     def read(cls, rows: pa.Table, files: Mapping[str, pa.Table], splitter: Splitter, **_: Any) -> Labels:
@@ -219,21 +218,13 @@ class Labels(Membership):
         return cls.of(codes_in(rows), splitter)
 
 
-@dataclass(frozen=True)
-class Resample:
-    """One draw: its sizes and the digest of its counts; the rows themselves are drawn again when needed."""
-
-    n_train: int
-    n_test: int
-    digest: str
-
-
 @dataclass(frozen=True, eq=False)
 class Draws(Membership):
     """Splits that are drawn again whenever they are asked for, from the rows of code 0.
 
     ``strata``, ``groups`` and ``keys`` are what the strategy draws by, of all rows; ``recorded`` is what came out when
-    the draws were made, and None for rows that have not been drawn from yet.
+    the draws were made: a table of the sizes of each, and the digest of its counts; None of rows that have not been
+    drawn from yet.
     """
 
     unit: ClassVar[str] = "draw"
@@ -243,38 +234,43 @@ class Draws(Membership):
     keys: pa.Table | None = None
     strata: NDArray[Any] | None = None
     groups: NDArray[np.int64] | None = None
-    recorded: tuple[Resample, ...] | None = None
+    recorded: pa.Table | None = None
 
     @property
     def n_splits(self) -> int:
         """The number of draws."""
-        return self.splitter.get_n_splits() if self.recorded is None else len(self.recorded)
+        return self.splitter.get_n_splits() if self.recorded is None else self.recorded.num_rows
 
     @cached_property
-    def resamples(self) -> tuple[Resample, ...]:
-        """Return the record of each draw; all are drawn where nothing is recorded."""
+    def resamples(self) -> pa.Table:
+        """The record of the draws; all are drawn where nothing is recorded."""
         if self.recorded is not None:
             return self.recorded
         drawn = ((self.eligible[train], self.eligible[test]) for train, test in self.splitter.pairs(self._rows))
-        return tuple(Resample(train.size, test.size, digest_resample(train, test, self.n)) for train, test in drawn)
+        made = [(train.size, test.size, digest_resample(train, test, self.n)) for train, test in drawn]
+        columns = {
+            "resample": pa.array(range(len(made)), pa.int32()),
+            "seed": pa.array([getattr(self.splitter, "random_state", 0)] * len(made), pa.int64()),
+            "n_train": pa.array([n_train for n_train, _, _ in made], pa.int32()),
+            "n_test": pa.array([n_test for _, n_test, _ in made], pa.int32()),
+            "digest": pa.array([bytes.fromhex(digest) for _, _, digest in made], pa.binary(32)),
+            "generation": pa.array(np.zeros(len(made), dtype=np.int16)),
+        }
+        return pa.table(columns)
 
     def pair(self, i: int) -> Pair:
         """Draw split ``i`` again; SplitError where it comes out differently from what was recorded."""
         train, test = (self.eligible[side] for side in self.splitter.pair(self._rows, i))
-        if self.recorded is not None and digest_resample(train, test, self.n) != self.recorded[i].digest:
+        if self.recorded is not None and digest_resample(train, test, self.n) != self.digest(i):
             raise SplitError(
                 f"draw {i} comes out differently from what was recorded; this is version {self.splitter.version} of "
                 f"{type(self.splitter).__name__}; use the version of evenfold that made it, or split again."
             )
         return train, test
 
-    def digests(self) -> list[str]:
-        """Return the digest of each draw."""
-        return [resample.digest for resample in self.resamples]
-
     def digest(self, i: int) -> str:
         """Return the recorded digest of draw ``i``; nothing is drawn."""
-        return self.resamples[i].digest
+        return bytes(self.resamples.column("digest")[i].as_py()).hex()
 
     def split_title(self, i: int) -> str:
         """Return ``resample i``."""
@@ -304,25 +300,15 @@ class Draws(Membership):
     def columns(self, rows: Ranks | slice) -> dict[str, pa.Array]:
         """Return the codes, and the strata and groups that draws are made by."""
         columns = super().columns(rows)
-        if self.strata is not None and self.strata.ndim == 1:
-            columns["stratum"] = pa.array(self.strata[rows])
-        elif self.strata is not None:
-            strata = self.strata[rows]
-            columns |= {f"stratum_{i}": pa.array(np.ascontiguousarray(strata[:, i])) for i in range(strata.shape[1])}
+        if self.strata is not None:
+            strata = np.atleast_2d(self.strata.T)
+            names = ["stratum"] if self.strata.ndim == 1 else [f"stratum_{i}" for i in range(len(strata))]
+            columns |= {name: pa.array(stratum[rows]) for name, stratum in zip(names, strata, strict=True)}
         return columns if self.groups is None else columns | {"group_code": pa.array(self.groups[rows])}
 
     def files(self) -> dict[str, pa.Table]:
         """Return the table of draws."""
-        drawn = self.resamples
-        columns = {
-            "resample": pa.array(range(len(drawn)), pa.int32()),
-            "seed": pa.array([getattr(self.splitter, "random_state", 0)] * len(drawn), pa.int64()),
-            "n_train": pa.array([resample.n_train for resample in drawn], pa.int32()),
-            "n_test": pa.array([resample.n_test for resample in drawn], pa.int32()),
-            "digest": pa.array([bytes.fromhex(resample.digest) for resample in drawn], pa.binary(32)),
-            "generation": pa.array(np.zeros(len(drawn), dtype=np.int16)),
-        }
-        return {RESAMPLES: pa.table(columns)}
+        return {RESAMPLES: self.resamples}
 
     @classmethod
     def read(
@@ -334,9 +320,7 @@ class Draws(Membership):
         columns = [rows.column(name).to_numpy() for name in names]
         strata = None if not names else columns[0] if names == ["stratum"] else np.column_stack(columns)
         groups = np.asarray(rows.column("group_code").to_numpy()) if "group_code" in rows.column_names else None
-        fields = (files[RESAMPLES].column(name).to_pylist() for name in ("n_train", "n_test", "digest"))
-        recorded = tuple(Resample(train, test, digest.hex()) for train, test, digest in zip(*fields, strict=True))
-        return cls(codes_in(rows), splitter, keys, strata, groups, recorded)
+        return cls(codes_in(rows), splitter, keys, strata, groups, files[RESAMPLES].replace_schema_metadata(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,10 +338,6 @@ class Pairs(Membership):
     def pair(self, i: int) -> Pair:
         """Return the stored pair."""
         return self.stored[i]
-
-    def digests(self) -> list[str]:
-        """Return the digest of each pair."""
-        return [self.digest(i) for i in range(self.n_splits)]
 
     def files(self) -> dict[str, pa.Table]:
         """Return the table of pairs: role 0 trains, role 1 is tested."""

@@ -119,13 +119,10 @@ def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
     """Return the pairs in a JSON file as positions in the table; it may name rows by their key as text."""
     try:
         splits = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SplitError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise SplitError(f"{path} holds no splits ({type(error).__name__}: {error}); correct it.") from None
-    if not isinstance(splits, list):
-        raise SplitError(f"{path} holds no list of splits; correct it.")
-    sides = [side for split in splits if isinstance(split, dict) for side in split.values() if isinstance(side, list)]
+    named = [split for split in splits if isinstance(split, dict)] if isinstance(splits, list) else []
+    sides = [side for split in named for side in split.values() if isinstance(side, list)]
     if not any(isinstance(name, str) for side in sides for name in side):
         return pairs_in(splits, table.num_rows)
     if len(key) != 1:
@@ -143,7 +140,7 @@ def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
             )
         return np.array(sorted(place[text] for text in texts), dtype=np.int64)
 
-    return pairs_in([{name: positions(side) for name, side in split.items()} for split in splits], table.num_rows)
+    return pairs_in([{name: positions(side) for name, side in split.items()} for split in named], table.num_rows)
 
 
 def _of_pairs(pairs: Sequence[Pair], table: pa.Table, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:

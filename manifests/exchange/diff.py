@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from evenfold.manifests.fields import Strict
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Labels, Ranks, resample_counts
+from evenfold.manifests.membership import LOCKED, MOST_MEASURED, UNKNOWN, Labels, Ranks, resample_counts
 from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.store.stored import manifest_of
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in, types_of_secret
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    Classes = pd.Categorical[Any]  # of each row of a manifest
 
 
 class RowsMoved(Strict):
@@ -26,108 +30,6 @@ class RowsMoved(Strict):
     to: str | None = None
     rows: int
     classes: dict[str, int] | None = None
-
-
-class Match:
-    """Two manifests whose rows have been matched; ``place`` is the rank in b of each row of a, -1 where it has none."""
-
-    def __init__(self, a: Manifest, b: Manifest, data: Any = None) -> None:
-        self.a, self.b = a, b
-        self.place = np.arange(a.n) if a.keys is None or b.keys is None else positions_in(b.keys, a.keys)
-        self.in_a, self.in_b = a.status != DELETED, b.status != DELETED
-        self.classes = [None if data is None else _classes(side, data) for side in (a, b)]
-
-    @cached_property
-    def both(self) -> Ranks:
-        """The ranks in a of rows that are in both."""
-        # Where there is no place, -1 reads the last row's status; the first condition rules it out.
-        return np.flatnonzero((self.place >= 0) & self.in_a & self.in_b[self.place])
-
-    def moved(self) -> tuple[list[RowsMoved], int]:
-        """Return the rows on another side, and how many different rows they are."""
-        if isinstance(self.a.membership, Labels):
-            ours, theirs = self.a.membership.codes[self.both], self.b.membership.codes[self.place[self.both]]
-            repeats = min(ours.shape[1], theirs.shape[1])
-            differs = ours[:, :repeats] != theirs[:, :repeats]
-            moved = np.flatnonzero(differs.any(axis=1))
-            first = differs[moved].argmax(axis=1)
-            return self._counted(self.both[moved], ours[moved, first], theirs[moved, first]), int(moved.size)
-        anywhere, ways = np.zeros(self.both.size, dtype=np.bool_), []
-        for i in range(min(self.a.n_splits, self.b.n_splits, MOST_MEASURED)):
-            ours, theirs = (resample_counts(*side.in_use.pair(i), side.n) for side in (self.a, self.b))
-            differs = ours[self.both] != theirs[self.place[self.both]]
-            anywhere |= differs
-            if differs.any():
-                classes = self._class_counts(0, self.both[differs])
-                ways.append(RowsMoved(of=f"split {i}", to=f"split {i}", rows=int(differs.sum()), classes=classes))
-        return ways, int(anywhere.sum())
-
-    def now_trained(self) -> float:
-        """Return the share of the rows that a tests (or locks) on which the split of b that tests the same is trained.
-
-        Folds are matched by the rows that both test, so that another numbering is no change. O(n) a split.
-        """
-        from scipy.optimize import linear_sum_assignment  # which nothing else here needs
-
-        ours, theirs = (
-            [side.in_use.pair(i) for i in range(min(side.n_splits, MOST_MEASURED))] for side in (self.a, self.b)
-        )
-        common = np.zeros((len(ours), len(theirs)))
-        tests = np.stack([np.isin(self.both, test) for _, test in ours])
-        trains = np.stack([np.isin(self.place[self.both], train) for train, _ in theirs])
-        for j, (_, test) in enumerate(theirs):
-            common[:, j] = tests[:, np.isin(self.place[self.both], test)].sum(axis=1)
-        rows = [(tests[i], trains[j]) for i, j in zip(*linear_sum_assignment(common, maximize=True), strict=True)]
-        if isinstance(self.a.membership, Labels):
-            rows.append((self.a.membership.column()[self.both] == LOCKED, trains.any(axis=0)))
-        tested = sum(int(test.sum()) for test, _ in rows)
-        return sum(int((test & train).sum()) for test, train in rows) / tested if tested else 0.0
-
-    def added(self) -> list[RowsMoved]:
-        """Return the rows of b that a lacks, by fold."""
-        present = np.zeros(self.b.n, dtype=np.bool_)
-        present[self.place[(self.place >= 0) & self.in_a]] = True
-        ranks = np.flatnonzero(self.in_b & ~present)
-        return self._counted(ranks, None, self.b.membership.column()[ranks])
-
-    def removed(self) -> list[RowsMoved]:
-        """Return the rows of a that b lacks, or holds as deleted, by fold."""
-        present = (self.place >= 0) & self.in_b[self.place]
-        ranks = np.flatnonzero(self.in_a & ~present)
-        return self._counted(ranks, self.a.membership.column()[ranks], None)
-
-    def _counted(self, ranks: Ranks, of: NDArray[Any] | None, to: NDArray[Any] | None) -> list[RowsMoved]:
-        """Return rows by their codes in a and in b; ``ranks`` are those of b where a lacks them (None)."""
-        if not ranks.size:
-            return []
-        codes = np.column_stack([each for each in (of, to) if each is not None])
-        distinct, which = np.unique(codes, axis=0, return_inverse=True)
-        ways = []
-        for number, way in enumerate(distinct.tolist()):
-            rows = ranks[which.reshape(-1) == number]
-            source = None if of is None else self.a.membership.code_name(way[0])
-            target = None if to is None else self.b.membership.code_name(way[-1])
-            classes = self._class_counts(int(of is None), rows)
-            ways.append(RowsMoved(of=source, to=target, rows=rows.size, classes=classes))
-        return ways
-
-    def _class_counts(self, side: int, ranks: Ranks) -> dict[str, int] | None:
-        if (classes := self.classes[side]) is None:
-            return None
-        codes, levels = classes
-        counts = np.bincount(codes[ranks] + 1, minlength=len(levels) + 1)
-        names = ["not in the data", *map(str, levels)]
-        return {names[code]: int(counts[code]) for code in np.flatnonzero(counts)}
-
-
-def _classes(manifest: Manifest, data: Any) -> tuple[Ranks, list[Any]] | None:
-    """Return the class of each row of a manifest (-1 where the data lack it), none where the target is a number."""
-    target = manifest.spec.columns.target
-    joined = Joined.of(manifest, data)
-    if target is None or is_numeric_target(joined.column(target)):
-        return None
-    codes, levels = joined.encoded(target)
-    return np.where(joined.row_of >= 0, codes[joined.row_of], -1), levels
 
 
 class Change(Strict):
@@ -185,22 +87,101 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     difference = partial(Difference, a=ours, b=theirs, same=a.split_id == b.split_id)
     if why_not := _unmatched(a, b):
         return difference(compared=False, sentences=[why_not])
-    match = Match(a, b, data)
-    moved, n_moved = match.moved()
-    added, removed = match.added(), match.removed()
-    n_added, n_removed = (sum(row.rows for row in rows) for rows in (added, removed))
-    lines = [_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed)]
-    share = match.now_trained() if n_moved else 0.0
-    if share:
+    place = np.arange(a.n) if a.keys is None or b.keys is None else positions_in(b.keys, a.keys)
+    in_a, in_b = a.status != DELETED, b.status != DELETED
+    # Where there is no place, -1 reads the last row's status; the first condition rules it out.
+    shared = (place >= 0) & in_a & in_b[place]
+    both, there = np.flatnonzero(shared), place[shared]
+    removed, added = np.flatnonzero(in_a & ~shared), np.setdiff1d(np.flatnonzero(in_b), there)
+    classes = [None if data is None else _classes(side, data) for side in (a, b)]
+    n_moved, moved = _moved(a, b, both, there, classes[0])
+    made = difference(
+        compared=True,
+        n_moved=n_moved,
+        n_removed=removed.size,
+        n_added=added.size,
+        moved=moved,
+        removed=_ways(a, b, a.membership.column()[removed], UNKNOWN, classes[0], removed),
+        added=_ways(a, b, UNKNOWN, b.membership.column()[added], classes[1], added),
+        tested_now_trained=_now_trained(a, b, both, there) if n_moved else 0.0,
+    )
+    lines = [_told(word, getattr(made, f"n_{word}"), getattr(made, word)) for word in ("moved", "added", "removed")]
+    if made.tested_now_trained:
         of, to = (f"{side.name} {side.version}" for side in (a, b))
-        lines.insert(0, f"{share:.0%} of the rows that {of} tests would be in training in {to}.")
-    before, after = a.status[match.both], b.status[match.place[match.both]]
-    if n := int(np.count_nonzero((before != QUARANTINED) & (after == QUARANTINED))):
+        lines.insert(0, f"{made.tested_now_trained:.0%} of the rows that {of} tests would be in training in {to}.")
+    if n := int(np.count_nonzero((a.status[both] != QUARANTINED) & (b.status[there] == QUARANTINED))):
         lines.append(f"{amount(n, 'row')} quarantined; their folds are kept.")
-    return difference(
-        compared=True, sentences=lines, moved=moved, added=added, removed=removed, tested_now_trained=share,
-        n_moved=n_moved, n_added=n_added, n_removed=n_removed,
-    )  # fmt: skip
+    return made.model_copy(update={"sentences": lines})
+
+
+def _moved(a: Manifest, b: Manifest, both: Ranks, there: Ranks, classes: Classes | None) -> tuple[int, list[RowsMoved]]:
+    """Return how many rows are on another side, and how; they have ranks ``both`` in a and ``there`` in b."""
+    if isinstance(a.membership, Labels):
+        ours, theirs = a.membership.codes[both], b.membership.codes[there]
+        repeats = min(ours.shape[1], theirs.shape[1])
+        differs = ours[:, :repeats] != theirs[:, :repeats]
+        moved = np.flatnonzero(differs.any(axis=1))
+        first = differs[moved].argmax(axis=1)
+        return moved.size, _ways(a, b, ours[moved, first], theirs[moved, first], classes, both[moved])
+    anywhere, ways = np.zeros(both.size, dtype=np.bool_), []
+    for i in range(min(a.n_splits, b.n_splits, MOST_MEASURED)):
+        ours, theirs = (resample_counts(*side.in_use.pair(i), side.n) for side in (a, b))
+        differs = ours[both] != theirs[there]
+        anywhere |= differs
+        if differs.any():
+            of_rows = None if classes is None else _counted(classes[both[differs]])
+            ways.append(RowsMoved(of=f"split {i}", to=f"split {i}", rows=int(differs.sum()), classes=of_rows))
+    return int(anywhere.sum()), ways
+
+
+def _ways(a: Manifest, b: Manifest, of: Any, to: Any, classes: Classes | None, ranks: Ranks) -> list[RowsMoved]:
+    """Return rows by their codes in a and in b, of which one is UNKNOWN where they are not in it."""
+    table = pd.DataFrame({"of": of, "to": to, "class": None if classes is None else classes[ranks]}, range(ranks.size))
+    ways: Any = table.groupby(["of", "to"])
+    return [
+        RowsMoved(
+            of=None if one == UNKNOWN else a.membership.code_name(one),
+            to=None if two == UNKNOWN else b.membership.code_name(two),
+            rows=len(rows),
+            classes=None if classes is None else _counted(rows["class"]),
+        )
+        for (one, two), rows in ways
+    ]
+
+
+def _counted(classes: Any) -> dict[str, int]:
+    counts = classes.value_counts(sort=False)
+    return {str(name): int(n) for name, n in counts.items() if n}
+
+
+def _classes(manifest: Manifest, data: Any) -> Classes | None:
+    """Return the class of each row of a manifest, as far as the data hold it; none where the target is a number."""
+    target, joined = manifest.spec.columns.target, Joined.of(manifest, data)
+    if target is None or is_numeric_target(joined.column(target)):
+        return None
+    codes, levels = joined.encoded(target)
+    codes = np.where(joined.row_of >= 0, codes[joined.row_of] + 1, 0)
+    return pd.Categorical.from_codes(codes, pd.Index(["not in the data", *map(str, levels)]))
+
+
+def _now_trained(a: Manifest, b: Manifest, both: Ranks, there: Ranks) -> float:
+    """Return the share of the rows that a tests (or locks) on which the split of b that tests the same is trained.
+
+    Folds are matched by the rows that both test, so that another numbering is no change. O(n) a split.
+    """
+    from scipy.optimize import linear_sum_assignment  # which nothing else here needs
+
+    def sides(manifest: Manifest, role: int, rows: Ranks) -> NDArray[np.bool_]:
+        pairs = (manifest.in_use.pair(i)[role] for i in range(min(manifest.n_splits, MOST_MEASURED)))
+        return np.stack([np.bincount(side, minlength=manifest.n)[rows] > 0 for side in pairs])
+
+    tests, trains = sides(a, 1, both), sides(b, 0, there)
+    common = np.stack([tests[:, test].sum(axis=1) for test in sides(b, 1, there)], axis=1)
+    rows = [(tests[i], trains[j]) for i, j in zip(*linear_sum_assignment(common, maximize=True), strict=True)]
+    if isinstance(a.membership, Labels):
+        rows.append((a.membership.column()[both] == LOCKED, trains.any(axis=0)))
+    tested = sum(int(test.sum()) for test, _ in rows)
+    return sum(int((test & train).sum()) for test, train in rows) / tested if tested else 0.0
 
 
 def _unmatched(a: Manifest, b: Manifest) -> str | None:

@@ -143,7 +143,7 @@ def export(
     if file.suffix not in suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
     whole = in_memory(manifest, memory)
-    _require_calibrating(whole.spec.calibration, to, data)
+    _require_words(whole.spec.calibration, to, data)
     if to == "sql":
         content, note = _for_sql(whole, dialect, table)
     elif to in WRITERS:
@@ -154,20 +154,22 @@ def export(
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
 
 
-def _require_calibrating(share: float | None, to: str, data: Any) -> None:
-    """Raise SplitError where a form cannot say which rows a share sets apart, or no data say it."""
+def _require_words(share: float | None, to: str, data: Any) -> None:
+    """Raise SplitError where a form cannot say which rows a share sets apart, or what it says needs the data."""
     if share is not None and to not in CALIBRATING:
         raise SplitError(
             f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
             f"them; export to {listed(CALIBRATING)}, or decide the split without it, which has the same folds."
         )
-    if share is not None and data is None:
+    if data is None and (share is not None or to in BY_POSITION):
+        told = "rows by their position" if to in BY_POSITION else f"which rows calibration: {share:g} sets apart"
         raise SplitError(
-            f"which rows calibration: {share:g} sets apart follows from the data's groups, classes and times; give "
-            "data (--data FILE)."
+            f"{to} tells {told}, and that the data alone say; give data (--data FILE), or export to csv without "
+            "calibration, which names rows by their key."
         )
 
 
+BY_POSITION = ("sklearn", "torch")  # the forms that are of the data's rows in their order
 CALIBRATING = ("csv", "nnunet", "torch")  # the forms that can say of a row that it is set apart in a split
 Content = Any  # an array, an Arrow table or text
 Writer = Callable[[Manifest, Any, int], tuple[Content, str]]
@@ -182,15 +184,6 @@ TAKEN_BY = {
 }
 
 
-def require_data(data: Any, to: str) -> None:
-    """Raise SplitError where no data say in what order rows stand: their positions would be those of no frame."""
-    if data is None:
-        raise SplitError(
-            f"{to} tells rows by their position, so the frame whose order they stand in is needed; give data (--data "
-            "FILE), or export to csv, which names rows by their key."
-        )
-
-
 def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     folds = folds_of_kept(manifest, repeat, "sklearn", least=-1).astype(np.int64)
     labels = labels_of(manifest, "sklearn")
@@ -201,16 +194,14 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, s
             "every part but the one it tests; give scikit-learn as_cv(data), whose splits train on the train part "
             "alone, or export to nnunet."
         )
-    require_data(data, "sklearn")
     lookup = manifest.lookup(data)
-    positions, waiting = lookup.exact_rows()[kept_rows(manifest)], int(np.count_nonzero(lookup.waits))
-    if waiting:
-        wait = f"{amount(waiting, 'row')} of the data {verb(waiting, 'waits for its', 'wait for their')} target"
-        raise SplitError(f"{wait} and {verb(waiting, 'has', 'have')} no fold; leave them out of the data.")
-    back = lookup.rank.size - folds.size  # every row is known, so what is left are deleted rows that are back
-    if back:
-        are = verb(back, "is", "are")
-        raise SplitError(f"{amount(back, 'row')} of the data {are} deleted in the manifest; extend it.")
+    positions = lookup.exact_rows()[kept_rows(manifest)]
+    without = lookup.rank.size - folds.size  # every row is known
+    if without:
+        raise SplitError(
+            f"{amount(without, 'row')} of the data {verb(without, 'has', 'have')} no fold in the manifest (they wait, "
+            "or were deleted); leave them out of the data, or extend the manifest."
+        )
     in_order = np.empty_like(folds)
     in_order[positions] = folds
     note = "rows in the order of the data's rows; PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
@@ -313,7 +304,6 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
 
 def _for_torch(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
     """Return a list of {"train": positions, "val": positions} as JSON, and what is lost."""
-    require_data(data, "torch")
     position = manifest.positions(read_table(data, types=manifest.spec.types))
     splits = _lists(manifest, data, lambda ranks: np.sort(position[ranks]))
     n = manifest.in_use.locked.size

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 from evenfold.manifests.balance import PARTS
+from evenfold.manifests.fields import Strict
 from evenfold.manifests.manifest import DELETED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory
@@ -28,6 +27,7 @@ from evenfold.manifests.tables.source import BATCH_ROWS, Source
 from evenfold.splitters import SplitError
 from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
+from pydantic import Field
 
 FOLDS = "fold"  # the column of exports
 Ranks = NDArray[np.int64]
@@ -37,57 +37,43 @@ PLACE = "fold_place"
 DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
 
 
-class _Described(TypedDict):
-    """The content of the description: the codes that are tested, those of parts, and the rows of each code."""
+class Partitions(Strict):
+    """A table below a folder, parted by fold: ``fold=<code>/rows.parquet``, each with all columns in the table's order.
 
+    Any reader of Hive partitions reads it as one table with a column ``fold``. ``tested`` are the codes of the folds
+    that a split tests, ``counts`` the rows of each code: -2 locked, -3 in no split.
+    """
+
+    folder: Path = Field(exclude=True)
     split_id: str
     tested: list[int]
     parts: dict[str, int]
-    rows: dict[str, int]
+    counts: dict[int, int] = Field(alias="rows")
     columns: list[str]
 
-
-@dataclass(frozen=True)
-class Partitions:
-    """A table below a folder, parted by fold: ``fold=<code>/rows.parquet``, each with all columns in the table's order.
-
-    Any reader of Hive partitions reads it as one table with a column ``fold``.
-    """
-
-    folder: Path
-
-    @cached_property
-    def _said(self) -> _Described:
-        return cast(_Described, json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8")))
-
-    @property
-    def split_id(self) -> str:
-        """The identity of the split that the rows are parted by."""
-        return self._said["split_id"]
+    @classmethod
+    def at(cls, folder: str | Path) -> Partitions:
+        """Return what was parted below a folder."""
+        described = json.loads((Path(folder) / DESCRIPTION).read_text(encoding="utf-8"))
+        return cls(folder=Path(folder), **described)
 
     @property
     def n_splits(self) -> int:
         """The number of (train, test) pairs."""
-        return len(self._said["tested"])
-
-    @property
-    def counts(self) -> dict[int, int]:
-        """The rows of each fold's code; -2 locked, -3 in no split."""
-        return {int(code): rows for code, rows in self._said["rows"].items()}
+        return len(self.tested)
 
     def rows(self, split: int, role: Role) -> int:
         """Return how many rows split ``split`` trains on or tests; nothing is read for it."""
-        return sum(self._said["rows"].get(str(code), 0) for code in self._codes(split, role))
+        return sum(self.counts.get(code, 0) for code in self._codes(split, role))
 
     def _codes(self, split: int, role: Role) -> list[int]:
-        tested = self._said["tested"]
         require_role(role)
-        require_fold(split, len(tested), 0, 1, str(self.folder))
+        require_fold(split, self.n_splits, 0, 1, str(self.folder))
         if role == "test":
-            return [tested[split]]
-        if self._said["parts"]:
+            return [self.tested[split]]
+        if self.parts:
             return [NEVER_TESTED]
-        return [code for code in map(int, self._said["rows"]) if code >= NEVER_TESTED and code != tested[split]]
+        return [code for code in self.counts if code >= NEVER_TESTED and code != self.tested[split]]
 
     def batches(
         self, split: int, role: Role, columns: list[str] | None = None, rows: int = 1 << 16
@@ -97,8 +83,8 @@ class Partitions:
         For readers of their own. Within a fold rows are in the table's order.
         """
         wanted = pyarrow.dataset.field("fold").isin(self._codes(split, role))
-        names = [name for name in self._said["columns"] if name != PLACE] if columns is None else columns
-        require_columns(names, self._said["columns"])
+        names = [name for name in self.columns if name != PLACE] if columns is None else columns
+        require_columns(names, self.columns)
         parted = pyarrow.dataset.dataset(self.folder, partitioning="hive")
         ahead = {"batch_readahead": 2, "fragment_readahead": 1}
         read = parted.to_batches(columns=names, filter=wanted, batch_size=rows, **ahead)
@@ -106,7 +92,7 @@ class Partitions:
 
     def read(self, split: int, role: Role, columns: list[str] | None = None) -> pa.Table:
         """Return the rows that split ``split`` trains on or tests, in key order: what ``join_rows`` returns."""
-        names = columns if columns is not None else [name for name in self._said["columns"] if name != PLACE]
+        names = columns if columns is not None else [name for name in self.columns if name != PLACE]
         table = pa.concat_tables(self.batches(split, role, [*dict.fromkeys([*names, PLACE])]))
         order = np.argsort(table.column(PLACE).to_numpy(), kind="stable")
         return table.select(names).take(pa.array(order))
@@ -135,20 +121,20 @@ def partition(
     lookup = whole.lookup(source)
     lookup.exact_rows()
     codes = np.where(lookup.rank >= 0, labels.column(repeat)[lookup.rank], EXCLUDED)
-    described: _Described = {
-        "split_id": whole.split_id,
-        "tested": list(labels.tested),
-        "parts": dict(labels.parts),
-        "rows": {str(code): int(n) for code, n in zip(*np.unique(codes, return_counts=True), strict=True)},
-        "columns": [*source.names, PLACE],
-    }
-    appear(Path(to), lambda folder: _write_parted(source, lookup.rank, codes, described, folder))
-    return Partitions(Path(to))
+    counted = zip(*(each.tolist() for each in np.unique(codes, return_counts=True)), strict=True)
+    parted = Partitions(
+        folder=Path(to),
+        split_id=whole.split_id,
+        tested=list(labels.tested),
+        parts=dict(labels.parts),
+        rows=dict(counted),
+        columns=[*source.names, PLACE],
+    )
+    appear(parted.folder, lambda folder: _write_parted(source, lookup.rank, codes, parted, folder))
+    return parted
 
 
-def _write_parted(
-    source: Source, ranks: NDArray[Any], codes: NDArray[Any], described: _Described, folder: Path
-) -> None:
+def _write_parted(source: Source, ranks: NDArray[Any], codes: NDArray[Any], parted: Partitions, folder: Path) -> None:
     """Write every row to the file of its fold, in the table's order."""
 
     def parts() -> Iterator[pa.RecordBatch]:
@@ -171,7 +157,7 @@ def _write_parted(
     )
     for file in folder.glob("fold=*/rows0.parquet"):
         file.rename(file.with_name("rows.parquet"))
-    (folder / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
+    (folder / DESCRIPTION).write_text(parted.model_dump_json(by_alias=True), encoding="utf-8")
 
 
 def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:

@@ -46,19 +46,18 @@ def check_arrival(
 
     Promises: no finding quotes a value of the data. O(n log n).
     """
-    arrived = Arrived(Joined.of(manifest, data), snapshot, columns)
+    arrived = Arrived(Joined.of(manifest, data), snapshot, columns, quarantined)
     checks: dict[str, Callable[[], Outcome]] = {check.__name__: partial(check, arrived) for check in CHECKS}
     checks |= {check.__name__: partial(of_new_rows, check, arrived) for check in OF_NEW_ROWS}
-    checks["merged_groups"] = partial(_merged_groups, manifest, quarantined)
     limits = gates_with({**manifest.spec.gates, **(gates or {})}, ARRIVAL_GATES)
     return judged(limits, checks, manifest, n_rows=arrived.joined.n, features=sorted(columns or ()))
 
 
 def vanished_rows(arrived: Arrived) -> Outcome:
     """Look for known rows that the table lacks."""
-    there, born, kept = arrived.manifest.status != DELETED, arrived.manifest.born, arrived.snapshot
-    if born is not None and kept is not None and kept.generation is not None:
-        there &= born <= kept.generation  # what only a table brought that was stopped later on is not missed
+    there, kept = arrived.manifest.status != DELETED, arrived.snapshot
+    if kept is not None and kept.generation is not None:  # what only a stopped table brought later on is not missed
+        there &= arrived.manifest.generations <= kept.generation
     gone, present = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
     if not gone:
         return None
@@ -89,13 +88,13 @@ def changed_targets(arrived: Arrived) -> Outcome:
 
 def new_rows(arrived: Arrived) -> Outcome:
     """Compare the rows of the months that grew with earlier months, or without times those of earlier generations."""
-    n, born = arrived.new.size, arrived.manifest.born
+    n = arrived.new.size
     if not n:
         return NotAsked("there are no new rows")
     by_month = _rows_a_day(arrived)
     if by_month is not None:
         return by_month
-    sizes = np.bincount(born)[1:] if born is not None else np.empty(0, dtype=np.int64)
+    sizes = np.bincount(arrived.manifest.generations)[1:]
     sizes = sizes[sizes > 0]
     if sizes.size < FEWEST_GENERATIONS:
         return NotAsked(f"{amount(int(sizes.size), 'generation')} joined so far, and {FEWEST_GENERATIONS} are needed")
@@ -192,8 +191,7 @@ def target_distribution(arrived: Arrived) -> Outcome:
     columns, new = arrived.manifest.spec.columns, arrived.new
     if columns.target is None:
         return NotAsked("the split has no target")
-    manifest = arrived.manifest
-    born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
+    manifest, born = arrived.manifest, arrived.manifest.generations
     there = (manifest.status == ACTIVE) & (arrived.joined.row_of >= 0)
     if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none
         there &= arrived.kept_target.is_valid().to_numpy(zero_copy_only=False)
@@ -218,13 +216,11 @@ def target_distribution(arrived: Arrived) -> Outcome:
     return Found(distance - chance, message, {"distance": distance, "chance": chance})
 
 
-def _merged_groups(manifest: Manifest, quarantined: int) -> Outcome:
+def merged_groups(arrived: Arrived) -> Outcome:
     """Say how many known rows are of groups that turned out to be one."""
-    if not quarantined:
-        return None
-    share, are = quarantined / manifest.n, verb(quarantined, "is", "are")
-    sentence = f"{amount(quarantined, 'row')} ({share:.1%} of the known ones) {are} of groups that turned out to be one"
-    return Found(share, f"{sentence}, and would be in no split any more.", {"rows": quarantined})
+    n, share = arrived.quarantined, arrived.quarantined / arrived.manifest.n
+    sentence = f"{amount(n, 'row')} ({share:.1%} of the known ones) {verb(n, 'is', 'are')} of groups that turned out to"
+    return Found(share, f"{sentence} be one, and would be in no split any more.", {"rows": n}) if n else None
 
 
 def unseen_categories(arrived: Arrived) -> Outcome:
@@ -247,6 +243,7 @@ def unseen_categories(arrived: Arrived) -> Outcome:
 
 CHECKS: tuple[Callable[[Arrived], Outcome], ...] = (
     vanished_rows, changed_targets, new_rows, lost_columns, changed_types, target_distribution, unseen_categories,
+    merged_groups,
 )  # fmt: skip
 
 

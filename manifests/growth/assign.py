@@ -34,12 +34,12 @@ Ints = NDArray[np.int64]
 class Growth:
     """The codes of the new rows (rows by repeats), in key order, and what else grew.
 
-    ``torn``: the rows of the data that lie in a fold and belong to another as well, which ``note`` tells of.
+    ``torn``: the rows of the data that lie in a fold and belong to another as well, which ``notes`` tell of.
     """
 
     codes: NDArray[Any]
     torn: Ints
-    note: str = ""
+    notes: tuple[str, ...] = ()
     groups: pa.Table | None = None
     state: State | None = None
 
@@ -55,7 +55,8 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
         growth = EntityGrowth(dealing, manifest.group_table).growth(accept=merged == "accept")
     else:
         growth = _by_group(dealing, manifest.group_table, str(manifest.spec.columns.group), merged)
-    return replace(growth, state=dealing.state_with(growth.codes))
+    notes = tuple(filter(None, (dealing.drift(), *growth.notes)))
+    return replace(growth, notes=notes, state=dealing.state_with(growth.codes))
 
 
 class _Dealing:
@@ -128,6 +129,17 @@ class _Dealing:
         added = held_of(self.of_code, placed, self.strata[self.arrival.new], self.state.n_strata)
         return replace(self.state, counts=(self.held + added).tolist())
 
+    def drift(self) -> str:
+        """Return a sentence where new numbers lie beyond the frozen edges more often than the old ones did."""
+        strata, n = self.strata[self.arrival.new], self.state.n_strata
+        beyond = np.count_nonzero((strata == 0) | (strata == n - 1)) if len(self.state.edges or ()) > 1 else 0
+        if beyond < 10 or beyond <= 4 / n * strata.size:  # twice the share that two of n bins held
+            return ""
+        return (
+            f"{beyond / strata.size:.0%} of the new rows lie in the outermost target bins, which held {2 / n:.0%} when "
+            "the edges were frozen: the target has drifted, and a new major version would follow it."
+        )
+
 
 def _grown_table(older: pa.Table, names: dict[str, pa.Array], codes: Ints, generation: int) -> pa.Table:
     """Return the table of groups with the new ones below; how many rows of each class these have is not told."""
@@ -167,7 +179,7 @@ def _by_group(dealing: _Dealing, older: pa.Table, group: str, merged: Merged) ->
         accepted = f"accepted as asked, so {verb(n, 'it leaks', 'they leak')}"
         note += f"; {accepted if merged == 'accept' else fate}."
     table = _grown_table(older, {"group": groups}, packed, manifest.generation + 1)
-    return Growth(folds[arrival.new], torn, note, table)
+    return Growth(folds[arrival.new], torn, (note,), table)
 
 
 class EntityGrowth:
@@ -206,7 +218,7 @@ class EntityGrowth:
         n, entities = bridges.size, " and ".join(self.dealing.manifest.spec.columns.entities)
         fate = "accepted as asked, so these leak" if accept else "quarantined"
         note = f"{amount(n, 'row')} {verb(n, 'has', 'have')} {entities} of two folds; {fate}." if n else ""
-        return Growth(codes, bridges, note, table)
+        return Growth(codes, bridges, (note,), table)
 
     def _folds(self) -> Ints:
         """Return the folds of each level (levels, repeats), of known and new ones; -3 where no row decides it."""

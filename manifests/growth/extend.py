@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED, Manifest, StatusChange
+from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import LOCKED, UNKNOWN
 from evenfold.manifests.plan import used_columns
 from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
@@ -86,9 +86,9 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
     require_present(manifest, arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED)), max_missing)
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth.torn if merged == "quarantine" else growth.torn[:0])
-    before, waiting, notes = manifest.waiting, arrival.waiting, tuple(filter(None, [growth.note]))
+    before, waiting, notes = manifest.waiting, arrival.waiting, growth.notes
     same = before is waiting or (before is not None and waiting is not None and before.equals(waiting))
-    if arrival.new.size == 0 and changes is None and same:
+    if arrival.new.size == changes.num_rows == 0 and same:
         return Extension(manifest, 0, 0, 0, 0, 0, notes or (NOTHING_NEW,))
     child = _child(manifest, arrival, growth, changes)
     title = f"{manifest.name} {manifest.version}"
@@ -147,7 +147,7 @@ def require_present(manifest: Manifest, gone: int, n_known: int, most: float) ->
         )
 
 
-def _changes(manifest: Manifest, arrival: Arrival, torn: Ints) -> StatusChange | None:
+def _changes(manifest: Manifest, arrival: Arrival, torn: Ints) -> pa.Table:
     """Return whose status changes: gone rows deleted, returned rows active, torn rows quarantined."""
     assert manifest.keys is not None
     rows = {
@@ -156,17 +156,15 @@ def _changes(manifest: Manifest, arrival: Arrival, torn: Ints) -> StatusChange |
         QUARANTINED: arrival.keys.take(torn),
     }
     status = np.repeat(np.array(list(rows), dtype=np.int8), [keys.num_rows for keys in rows.values()])
-    keys = pa.concat_tables(rows.values()).combine_chunks()
-    return StatusChange(manifest.generation + 1, keys, status) if keys.num_rows else None
+    return pa.concat_tables(rows.values()).append_column("status", pa.array(status)).combine_chunks()
 
 
-def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: StatusChange | None) -> Manifest:
+def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: pa.Table) -> Manifest:
     assert manifest.keys is not None
     generation = manifest.generation + 1
     both = pa.concat_tables([manifest.keys, arrival.keys.take(arrival.new)]).combine_chunks()
     order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in both.column_names]).to_numpy()
     keys = both.take(order).combine_chunks()
-    born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
     codes, digests = manifest.membership.codes, digests_of(arrival.table)
     content = digest_json(digests) if arrival.waiting is None else content_of(digests, arrival.waiting)
@@ -183,8 +181,8 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         # Old rows keep their codes and only change places: all else that is per row goes through the same order.
         membership=manifest.membership.with_rows(np.vstack([codes, growth.codes.astype(codes.dtype)])[order], keys),
         keys=keys,
-        born=np.concatenate([born, joined])[order],
-        changes=manifest.changes if changes is None else (*manifest.changes, changes),
+        born=np.concatenate([manifest.generations, joined])[order],
+        changes={**manifest.changes, **({generation: changes} if changes.num_rows else {})},
         waiting=arrival.waiting,
     )
 

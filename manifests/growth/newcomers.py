@@ -64,8 +64,7 @@ class Snapshot:
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
         """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
-        born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
-        older = born <= generation
+        older = manifest.generations <= generation
         # The snapshot is in the key order of its own generation: a row's place there is its rank among those kept.
         rows = np.where(older, np.cumsum(older) - 1, -1)
         target = None if self.target is None else _at(pa.chunked_array([self.target]), rows)
@@ -136,11 +135,15 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """A table beside the manifest that does not know its new rows yet, and the columns that matter (None: all)."""
+    """A table beside the manifest that does not know its new rows yet, and the columns that matter (None: all).
+
+    ``quarantined``: how many rows extending puts out of use.
+    """
 
     joined: Joined
     snapshot: Snapshot | None
     columns: Collection[str] | None
+    quarantined: int = 0
 
     @cached_property
     def types(self) -> dict[str, str]:

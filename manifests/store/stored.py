@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.fields import GateLimits
-from evenfold.manifests.manifest import Manifest, StatusChange
+from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import KINDS
 from evenfold.manifests.spec import read_spec
 from evenfold.manifests.store.header import REMEDY, WAITING as WAITING, Header, folder_of, prove_files, read_header
@@ -38,11 +38,8 @@ def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
     if manifest.group_table is not None:
         born = manifest.group_table.column("generation").to_numpy() == generation
         tables[f"groups-{number}.parquet"] = manifest.group_table.filter(pa.array(born))
-    changes = [change for change in manifest.changes if change.generation == generation]
-    if changes:
-        status = pa.array(np.concatenate([change.status for change in changes]))
-        keys = pa.concat_tables([change.keys for change in changes])
-        tables[f"status-{number}.parquet"] = keys.append_column("status", status)
+    if generation in manifest.changes:
+        tables[f"status-{number}.parquet"] = manifest.changes[generation]
     if generation < manifest.generation:
         return tables
     waiting = {} if manifest.waiting is None else {WAITING: manifest.waiting}
@@ -61,14 +58,13 @@ def read_manifest(folder: Any) -> Manifest:
     try:
         tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
         manifest = _from_tables(path, header, tables)
+        made = manifest.split_id
     except SplitError:
         raise
     except Exception as error:  # files of somebody else's, whose digests fit a header of theirs
         raise _forged(path, error) from cause_of(error)
-    if manifest.split_id != header["split_id"]:
-        raise SplitError(
-            f"{path} says it is {header['split_id'][:12]} and its rows are {manifest.split_id[:12]}; {REMEDY}"
-        )
+    if made != header["split_id"]:
+        raise SplitError(f"{path} says it is {header['split_id'][:12]} and its rows are {made[:12]}; {REMEDY}")
     return manifest
 
 
@@ -110,11 +106,11 @@ def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Man
         keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
         born=born,
-        changes=tuple(
-            StatusChange(int(name[-12:-8]), table.drop_columns(["status"]), table.column("status").to_numpy())
-            for name, table in sorted(tables.items())
+        changes={
+            int(name[-12:-8]): table.replace_schema_metadata(None)
+            for name, table in tables.items()
             if name.startswith("status-")
-        ),
+        },
         waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
     )
 

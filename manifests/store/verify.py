@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,12 @@ def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
     except Exception as error:  # a damaged file may raise anything
         size, wanted_size = file.stat().st_size, int(entry["bytes"])
         held_bytes = f"{size:,} of {wanted_size:,}" if size != wanted_size else f"its {size:,}"
-        return _of_rows(file, 0, rows, f"has {held_bytes} bytes and cannot be opened ({_short(error)})")
+        return _of_rows(
+            file,
+            0,
+            rows,
+            f"has {held_bytes} bytes and cannot be opened ({shorten(str(error), 120, placeholder='...')})",
+        )
     held = parquet.metadata.num_rows
     if held != rows or (rows and parquet.metadata.num_row_groups != len(blocks)):
         groups = amount(parquet.metadata.num_row_groups, "block")
@@ -73,7 +79,7 @@ def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
             digest = digest_table(parquet.read_row_group(block))
             damage = None if digest[: len(wanted)] == wanted else "differs from what was written"
         except Exception as error:  # a damaged file may raise anything
-            damage = f"cannot be read ({_short(error)})"
+            damage = f"cannot be read ({shorten(str(error), 120, placeholder='...')})"
         if damage:
             first, last = block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows)
             return _of_rows(file, first, last, damage, block)
@@ -88,11 +94,6 @@ def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = N
     else:
         sentence = f"{file.name} {what}; {place} cannot be relied on"
     return Damage(file=file.name, message=f"{sentence}; {REMEDY}", block=block, first_row=first, last_row=stop - 1)
-
-
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 120 else text[:117] + "..."
 
 
 class Verification(Strict):

@@ -179,5 +179,5 @@ def test_a_form_without_a_word_for_rows_to_calibrate_by_is_refused(to: Format, t
     suffix = {"sklearn": ".npy", "croissant": ".json", "sql": ".sql"}.get(to, ".parquet")
     with pytest.raises(SplitError, match=f"{to} has no word for the rows that calibration: 0.25 sets apart"):
         export(manifest, to, tmp_path / f"folds{suffix}", frame)
-    with pytest.raises(SplitError, match="sets apart follows from the data's groups, classes and times; give data"):
+    with pytest.raises(SplitError, match=r"csv tells which rows calibration: 0\.25 sets apart, and that the data"):
         export(manifest, "csv", tmp_path / "folds.csv")

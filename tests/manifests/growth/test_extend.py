@@ -177,6 +177,25 @@ def test_other_rules_for_new_rows(rule: str, check: Any) -> None:
     assert set(new.tolist()) == set(range(5))
 
 
+@pytest.mark.parametrize(("beyond", "noted", "far"), [(9, False, 1e6), (10, True, 1e6), (10, True, -1e6)])
+def test_drift_is_said_of_ten_rows_and_not_of_nine(beyond: int, noted: bool, far: float) -> None:
+    old = pd.DataFrame({"id": np.arange(1000), "number": np.arange(1000) / 10})
+    new = pd.DataFrame({"id": np.arange(1000, 1100), "number": np.where(np.arange(100) < beyond, far, 50.0)})
+    notes = extend(decide(NUMBERS, old), pd.concat([old, new])).notes
+    assert any("drifted" in note for note in notes) == noted
+
+
+@pytest.mark.parametrize(("beyond", "noted"), [(39, False), (45, True)])
+def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) -> None:
+    """Two of 100 bins are outermost, so 2 % of new rows are expected there: 3.9 % are no drift, and 4.5 % are."""
+    old = pd.DataFrame({"id": np.arange(1000), "number": np.arange(1000) / 10})
+    far = np.where(np.arange(1000) < beyond, 1e6, 50.0)
+    new = pd.DataFrame({"id": np.arange(1000, 2000), "number": far})
+    grown = extend(decide(NUMBERS, old), pd.concat([old, new]))
+    assert len(grown.manifest.state.edges) == 99
+    assert any("drifted" in note for note in grown.notes) == noted
+
+
 def test_nothing_new_is_the_manifest_itself() -> None:
     manifest = decide(PLAIN, arrivals(50))
     same = extend(manifest, arrivals(50))
