@@ -16,21 +16,20 @@ import typer
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.flows import definitions
 from evenfold.flows.commands import deploying, manifests, operations, studies
-from evenfold.flows.commands.flags import GATE_FAILED, Answer, Commands, Grouped, command_of
+from evenfold.flows.commands.flags import GATE_FAILED, Answer, OnceEach, command_of
 from evenfold.splitters.errors import EvenfoldError, SplitError
 from evenfold.tasks.requests import signature_of
 
 from evenfold import flows
 
 app = typer.Typer(
-    cls=Commands,
     help="Split data once, provably; train a model per fold; record honest scores.",
     epilog="\b\nExit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed.\n"
     "Every command has an example in its own --help, and --json for machines.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 
 
@@ -83,7 +82,7 @@ IN_ORDER: tuple[Any, ...] = (
 COMMANDS: dict[str, Callable[..., Answer]] = {function.__name__.rstrip("_"): function for function in IN_ORDER}
 for name, function in COMMANDS.items():
     beginning = re.split(r"(?<=.{30})[;:,.](?=\s|$)", inspect.getdoc(function) or "", maxsplit=1)[0]
-    app.command(name, cls=Grouped, short_help=beginning)(command_of(function))
+    app.command(name, cls=OnceEach, short_help=beginning)(command_of(function))
 
 
 def main() -> None:
@@ -120,29 +119,15 @@ def _leave_garbage() -> None:
         gc.freeze()
 
 
-FOLDS = ("--folds", "--n-folds", "--k")  # what others call their number
-
-
 def _stop_at(error: Any) -> None:
-    """Say what is typed wrongly in our words; where nothing is typed, show the help."""
-    message, context = error.format_message().replace("Value error, ", ""), error.ctx
-    message = message.replace(". Choose from:\n\t", "; choose from ").replace(",\n\t", ", ")
-    if "\n" in message:
-        typer.echo(message)
-        sys.exit(BAD_INPUT)
-    path = context.command_path if context else "evenfold"
-    if hasattr(error, "option_name"):
-        n_splits = error.option_name in FOLDS and any("-k" in flag.opts for flag in context.command.params)
-        near = ["-k / --n-splits"] if n_splits else error.possibilities or []
-        meant = f"did you mean {' or '.join(near)}?" if near else f"{path} --help lists those that there are."
-        _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
-    typed: dict[str, Any] = next(iter(getattr(error.__cause__, "errors", list)()), {})
-    kinds = {"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"}
-    kind, flag = kinds.get(typed.get("type", "")), getattr(error, "param", None)
-    if kind and flag:
-        takes = f"{' / '.join(flag.opts)} takes {kind}, and {typed['input']!r} is none"
-        _stop(f"{takes}; {path} --help shows more.", BAD_INPUT)
-    _stop(f"{message[:1].lower()}{message[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
+    """Say what is typed wrongly as Typer does, in one line; it showed the help where nothing is typed."""
+    path = error.ctx.command_path if error.ctx else "evenfold"
+    near = getattr(error, "possibilities", None)
+    words = f"{error.message}; did you mean {' or '.join(near)}?" if near else error.format_message()
+    if words:
+        words = " ".join(words.replace("Value error, ", "").split()).rstrip(".")
+        _stop(f"{words[:1].lower()}{words[1:]}{'' if near else f'; {path} --help shows what it takes.'}", BAD_INPUT)
+    sys.exit(BAD_INPUT)
 
 
 def _stop(message: str, code: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from evenfold.tasks.results.retrained import Retraining as Retraining
 
 from evenfold import flows, reports
 
-_BESIDE = {"audit", "split_id", "failed"}
+FIGURES = ("metric", "method", "value", "sd", "se", "pooled", "apparent", "n_splits")
 
 
 class GateError(EvenfoldError, RuntimeError):
@@ -29,12 +30,20 @@ class WaitingError(GateError):
     """A person was asked, and has not answered yet: the same request goes on once there is an answer."""
 
 
-def _findings_of(audit: Audit | None) -> str:
-    """Return what an audit came to, with the sentence of each error and warning, to put behind a line."""
+def _came_to(audit: Audit | None) -> list[str]:
+    """Return what an audit came to, and the sentence of each error and warning; nothing where there was none."""
     if audit is None:
-        return ""
+        return []
     bad = [finding.message for finding in audit.findings if finding.severity != "note"]
-    return "; ".join(["", f"audit: {audit.summary.partition(': ')[2]}", *bad])
+    return [f"audit: {audit.summary.partition(': ')[2]}", *bad]
+
+
+def _row(estimate: Estimate | None, figures: Sequence[str]) -> dict[str, object]:
+    """Return figures of an estimate and the ends of its interval, None for what there is not."""
+    interval = estimate and estimate.interval
+    return {each: getattr(estimate, each, None) for each in figures} | {
+        end: getattr(interval, end, None) for end in ("low", "high")
+    }
 
 
 class SplitOutcome(Displayed, Outcome):
@@ -51,7 +60,7 @@ class SplitOutcome(Displayed, Outcome):
         """The split and what its audit found, in one line."""
         split = self.split
         what = f"{split.n_rows:,} rows, {split.n_splits:,} splits ({split.strategy}), id {split.split_id[:12]}"
-        return f"Split {split.name} {split.version}: {what}{_findings_of(self.audit)}"
+        return "; ".join([f"Split {split.name} {split.version}: {what}", *_came_to(self.audit)])
 
     def _repr_html_(self) -> str:
         from evenfold.reports.texts import top_of_split
@@ -106,8 +115,19 @@ class ExtendOutcome(Growth):
     balance: BalanceReport
     run_id: str
 
+    @property
+    def cached(self) -> bool:
+        """True where this very extension was there before."""
+        return self.split.reused
 
-class Evaluation(Displayed, Measured):
+    @property
+    def moves(self) -> str:
+        """The numbers of rows that joined, left and moved."""
+        left = f"{self.deleted:,} deleted, {self.returned:,} back, {self.quarantined:,} quarantined"
+        return f"{self.added:,} rows added, {left}, {self.moved} moved"
+
+
+class Evaluation(Measured):
     """The result of an evaluation: its split, every score, the estimates, and where they are recorded.
 
     ``states``: where the fit of each fold, or draw, came from. ``since``: which code of the user's has changed since
@@ -142,10 +162,7 @@ class Evaluation(Displayed, Measured):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the estimates as a table: metric, method, value, the ends of the interval, and so on, in columns."""
-        figures = ("metric", "method", "value", "sd", "se", "pooled", "apparent", "n_splits")
-        rows = [{name: getattr(each, name) for name in figures} for each in self.estimates]
-        ends = [{end: getattr(each.interval, end, None) for end in ("low", "high")} for each in self.estimates]
-        return pd.DataFrame([row | pair for row, pair in zip(rows, ends, strict=True)])
+        return pd.DataFrame([_row(estimate, FIGURES) for estimate in self.estimates])
 
     def folds(self) -> pd.DataFrame:
         """Return the test scores of each fold or draw as a table, with how many rows it trains on and tests."""
@@ -181,14 +198,8 @@ class Evaluation(Displayed, Measured):
     @property
     def summary(self) -> str:
         """The model, the split, every score, what is doubtful about them, and the columns left out, in one line."""
-        from evenfold.reports.evaluations.words import scores_line  # pages are loaded when a result is shown
-
-        what = f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}"
         warnings = [warning.removesuffix(".") for estimate in self.estimates for warning in estimate.warnings]
-        words = "; ".join(
-            [scores_line(self.estimates), *dict.fromkeys(warnings), *filter(None, [self._left_out_words])]
-        )
-        return f"{what}: {words}{_findings_of(self.audit)}"
+        return self.scored(*dict.fromkeys(warnings), self._left_out_words, *_came_to(self.audit))
 
     @property
     def _left_out_words(self) -> str:
@@ -213,12 +224,13 @@ class Evaluation(Displayed, Measured):
             *notes_of(self.estimates),
             self._left_out_words,
         ]
-        title = f"{self.model.title} on {split.name} {split.version}"
         lead = f"{'The locked rows' if self.look else rows}, {amount(len(self.features), 'feature')}."
         came = [state for state in self.states if state != "failed"]  # the others have no score
         of = zip((score.name for score in self.scores), came, strict=False)
         states = dict(of) if {*self.states} - {"fitted"} else {}
-        return reports.summary_page(title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states)
+        return reports.summary_page(
+            self.title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states
+        )
 
 
 class Segments(Displayed, Outcome):
@@ -239,13 +251,9 @@ class Segments(Displayed, Outcome):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each segment: its rows, metric, value, ends of the interval, audit, split, why it failed."""
-        rows = []
-        for each in self.segments:
-            of, ends = each.estimate, each.estimate and each.estimate.interval
-            score = {name: getattr(of, name, None) for name in ("metric", "value")}
-            score |= {name: getattr(ends, name, None) for name in ("low", "high")}
-            rows.append(each.model_dump(include={"segment", "rows"}) | score | each.model_dump(include=_BESIDE))
-        return pd.DataFrame(rows)
+        scores = [_row(each.estimate, ("metric", "value")) for each in self.segments]
+        about = [each.model_dump(exclude={"estimate"}) for each in self.segments]
+        return pd.DataFrame([of | score for of, score in zip(about, scores, strict=True)])
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""

@@ -6,24 +6,22 @@ import os
 import shutil
 import socket
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, requires, version
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import requires, version
 from itertools import takewhile
 from typing import Any
 
-from evenfold.estimates import EvaluationError
-from evenfold.splitters import SplitError
+from evenfold.splitters import EvenfoldError
 from evenfold.tasks.results.store import bucket_of
 from evenfold.tasks.runtime.home import Home, redacted
 
-LATE_SECONDS = 120
+LATE = timedelta(seconds=120)
 MOST_RUNS = 50
-FEWEST_CRASHES = 2
 PARTNERS = ("prefect", "mlflow")
 OURS = "evenfold"  # the tag of every deployment in prefect.yaml
 FEWEST_FREE_BYTES = 1_000_000_000
@@ -48,29 +46,42 @@ def examine(home: Home) -> list[Finding]:
     Nothing is changed, but a bucket that this home has not used yet is tried as its first use would. A home that is not
     there is made only where a bucket, or a store of MLflow's elsewhere, is asked.
     """
+    checks = {
+        "versions": _versions, "home": _home, "shared results": _bucket, "Prefect server": _prefect,
+        "MLflow store": _mlflow,
+    }  # fmt: skip
     findings: list[Finding] = []
-    for check in (_versions, _home, _bucket, _prefect, _mlflow):
+    for name, check in checks.items():
         try:
             findings.extend(check(home))
+        except EvenfoldError as error:
+            message, _, fix = str(error).rpartition("; ")
+            findings.append(Finding(name, False, message, fix))
         except Exception as error:
-            what = f"could not be looked at: {type(error).__name__}: {error}"
-            findings.append(Finding(check.__name__.strip("_").replace("_", " "), False, what, "See there."))
+            what = (str(error).splitlines() or [""])[0][:300]
+            findings.append(Finding(name, False, f"does not answer: {type(error).__name__}: {what}", CURES[name]))
     return findings
+
+
+CURES = {
+    "versions": "Install evenfold anew.",
+    "home": "Set EVENFOLD_HOME to a folder that can be written.",
+    "shared results": "Correct EVENFOLD_RESULTS.",
+    "Prefect server": "Start it (prefect server start) or correct PREFECT_API_URL.",
+    "MLflow store": "Start it (mlflow server), correct MLFLOW_TRACKING_URI, or set MLFLOW_TRACKING_USERNAME and "
+    "MLFLOW_TRACKING_PASSWORD.",
+}
 
 
 def _versions(home: Home) -> Iterator[Finding]:
     from packaging.requirements import Requirement
 
-    wanted = {line.name: line for line in map(Requirement, requires("evenfold") or ()) if line.name in PARTNERS}
-    for name in PARTNERS:
-        try:
-            have = version(name)
-        except PackageNotFoundError:
-            yield Finding(name, False, "it is not installed", f"pip install '{wanted[name]}'")
-            continue
-        fits = wanted[name].specifier.contains(have)
-        words, fix = (have, "") if fits else (f"{have}: this version was not tested", f"pip install '{wanted[name]}'")
-        yield Finding(name, fits, words, fix)
+    for wanted in map(Requirement, requires("evenfold") or ()):
+        if wanted.name in PARTNERS:
+            have = version(wanted.name)
+            fits = wanted.specifier.contains(have)
+            words, fix = (have, "") if fits else (f"{have}: this version was not tested", f"pip install '{wanted}'")
+            yield Finding(wanted.name, fits, words, fix)
 
 
 def _home(home: Home) -> Iterator[Finding]:
@@ -92,17 +103,34 @@ def _home(home: Home) -> Iterator[Finding]:
 
 
 def _bucket(home: Home) -> Iterator[Finding]:
-    if not home.bucket:
-        return
-    try:
+    if home.bucket:
         home.make()
         if bucket := bucket_of(home):
             bucket.result("asked-by-the-doctor")
-    except (SplitError, EvaluationError) as error:
-        message, _, fix = str(error).rpartition("; ")
-        yield Finding("shared results", False, message, fix)
-    else:
         yield Finding("shared results", True, f"{home.bucket} answers")
+
+
+def _mlflow(home: Home) -> Iterator[Finding]:
+    uri = home.tracking_uri
+    if home.tracks_here and not (home.path / "mlflow.db").exists():
+        yield Finding("MLflow store", True, f"{uri} will be made by the first run")
+        return
+    from evenfold.tasks.record.tracker import Tracker
+    from sqlalchemy.engine import make_url
+
+    # Where nobody answers MLflow would try again for 100 s.
+    if uri.startswith("http"):
+        _ask(f"{uri}/health")
+    elif "://" in uri and (url := make_url(uri)).host and url.port:
+        socket.create_connection((url.host, url.port), timeout=10).close()
+    Tracker(home).client.search_experiments(max_results=1)
+    yield Finding("MLflow store", True, f"{uri} answers")
+
+
+def _ask(url: str) -> None:
+    """Raise OSError where nobody answers at an address; who refuses to answer everybody is there."""
+    with suppress(urllib.error.HTTPError):
+        urllib.request.urlopen(url, timeout=10).close()
 
 
 def _prefect(home: Home) -> Iterator[Finding]:
@@ -111,155 +139,71 @@ def _prefect(home: Home) -> Iterator[Finding]:
         words = f"none is set; every flow starts an embedded one, which keeps its history below {home.path / 'prefect'}"
         yield Finding("Prefect server", True, words)
         return
-    server = _server("Prefect server", f"{url}/health", "prefect server start", "PREFECT_API_URL")
-    yield server
-    if not server.ok:
-        return
-    silent = [deployment.name for deployment in _scheduled() if not _runs(["SCHEDULED"], 1, of=deployment)]
-    fix = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
-    fine = "every one has its next"
-    yield _named("Prefect schedules", silent, "active schedules without a scheduled run", fix, fine)
-    due = {"before_": datetime.fromtimestamp(time.time() - LATE_SECONDS, UTC)}
-    late = [of.name for of in _scheduled() if _runs(["SCHEDULED"], 1, of=of, expected_start_time=due)]
-    fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log."
-    yield _named("Prefect workers", late, f"no run was taken for {LATE_SECONDS} s of", fix, "no run waits for one")
-    yield from _since_success()
-    yield from _stuck()
-    yield from _retrainings()
+    from prefect import get_client
+
+    _ask(f"{url}/health")
+    yield Finding("Prefect server", True, f"{url} answers")
+    with get_client(sync_client=True) as client:
+        yield from deployed(client, datetime.now(UTC))
 
 
-def _named(check: str, names: list[str], what: str, fix: str, fine: str = "none") -> Finding:
+def deployed(client: Any, now: datetime) -> Iterator[Finding]:
+    """Yield what is wrong with deployments: none coming, none taken, what broke off, and the age of each success."""
+    silent, late, broken, ages = [], [], [], []
+    for deployment in (each for each in client.read_deployments() if not each.paused):
+        coming: list[Any] = []
+        if any(schedule.active for schedule in deployment.schedules):
+            coming = _runs(client, deployment, ["SCHEDULED"], "EXPECTED_START_TIME_ASC")
+            silent += [] if coming else [deployment.name]
+            late += [deployment.name] if coming and coming[0].expected_start_time < now - LATE else []
+        if OURS in deployment.tags:
+            ended = _runs(client, deployment, ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], "END_TIME_DESC")
+            for run in takewhile(lambda run: not run.state.is_completed(), ended):
+                why = str(run.state.message).partition("\n")[0][:120]
+                broken.append(f"{run.name} ({run.state.name.upper()}: {why})")
+            if len(coming) > 1 and (deployment.entrypoint or "").endswith("retrain"):
+                ages.append(_age(deployment, ended, coming, now))
+    yield _named(
+        "Prefect schedules", silent, "active schedules without a scheduled run", "every one has its next",
+        "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'.",
+    )  # fmt: skip
+    yield _named(
+        "Prefect workers", late, f"no run was taken for {LATE.seconds} s of", "no run waits for one",
+        "Start a worker for their pool (prefect worker start --pool ...), or look at its log.",
+    )  # fmt: skip
+    yield _named(
+        "Prefect runs", broken, f"{len(broken)} since the last that completed", "none broke off since the last success",
+        "Look at their logs. The next one goes on where they stopped: prefect deployment run ...",
+    )  # fmt: skip
+    yield from ages
+
+
+def _named(check: str, names: list[str], what: str, fine: str, fix: str) -> Finding:
     """Return the finding of a check that looks for what is not in order, which it names."""
     return Finding(check, not names, f"{what}: {', '.join(names[:5])}" if names else fine, fix if names else "")
 
 
-def _deployments() -> list[Any]:
-    from prefect import get_client
-
-    with get_client(sync_client=True) as client:
-        return [deployment for deployment in client.read_deployments() if not deployment.paused]
-
-
-def _scheduled() -> list[Any]:
-    return [deployment for deployment in _deployments() if any(schedule.active for schedule in deployment.schedules)]
-
-
-def _runs(
-    states: list[str], most: int = MOST_RUNS, order: str = "EXPECTED_START_TIME_DESC", of: Any = None, **more: Any
-) -> list[Any]:
-    """Return runs in some states, of a deployment or all of ours; ``more``: what else a filter of Prefect's asks."""
-    from prefect import get_client
+def _runs(client: Any, deployment: Any, states: list[str], order: str) -> list[Any]:
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort
 
-    whose = {"tags": {"all_": [OURS]}} if of is None else {"deployment_id": {"any_": [of.id]}}
-    wanted = FlowRunFilter.model_validate({"state": {"type": {"any_": states}}} | whose | more)
-    with get_client(sync_client=True) as client:
-        return list(client.read_flow_runs(flow_run_filter=wanted, sort=FlowRunSort(order), limit=most))
+    wanted = {"deployment_id": {"any_": [deployment.id]}, "state": {"type": {"any_": states}}}
+    runs = FlowRunFilter.model_validate(wanted)
+    return list(client.read_flow_runs(flow_run_filter=runs, sort=FlowRunSort(order), limit=MOST_RUNS))
 
 
-def _since_success() -> Iterator[Finding]:
-    """Yield what broke off since the last run that completed."""
-    broken = []
-    for deployment in (each for each in _deployments() if OURS in each.tags):
-        runs = _runs(["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], of=deployment)
-        for run in takewhile(lambda run: not run.state.is_completed(), runs):
-            why = str(run.state.message).partition("\n")[0][:120]
-            broken.append(f"{run.name} ({run.state.name.upper()}: {why})")
-    fix = "Look at their logs. The next one goes on where they stopped: prefect deployment run ..."
-    what = f"{len(broken)} since the last that completed"
-    yield _named("Prefect runs", broken, what, fix, "none broke off since the last success")
+def _age(deployment: Any, ended: list[Any], coming: list[Any], now: datetime) -> Finding:
+    """Return how old the last successful run of a schedule is, against how often it is due."""
+    done = next((run for run in ended if run.state.is_completed()), None)
+    apart = coming[-1].expected_start_time - coming[-2].expected_start_time
+    age = now - (done.end_time if done else deployment.created)
+    late = age > 1.5 * apart
+    message = f"{deployment.name}: {'the last one succeeded' if done else 'none has succeeded; it was deployed'} "
+    fix = "Look at the findings about runs and workers; start one: prefect deployment run ..." if late else ""
+    return Finding("retraining", not late, f"{message}{_span(age)} ago; it is due every {_span(apart)}", fix)
 
 
-def _stuck() -> Iterator[Finding]:
-    """Yield deployed runs that loop, do not end or wait for a slot, and tasks that outlive their flow."""
-    from prefect import get_client
-    from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
-
-    since = datetime.fromtimestamp(time.time() - LATE_SECONDS, UTC)
-
-    def told(check: str, runs: list[Any], what: str, fix: str) -> Finding:
-        return _named(check, [f"{run.name} ({run.id})" for run in runs], f"{len(runs)} {what}", fix)
-
-    under_way = _runs(["SCHEDULED", "PENDING", "RUNNING", "CRASHED"], order="ID_DESC")
-    again = [run for run in under_way if run.state.name not in ("Scheduled", "Late")]
-    # A crash leaves what it was at.
-    ended = FlowRunFilter.model_validate(
-        {"tags": {"all_": [OURS]}, "state": {"type": {"any_": ["COMPLETED", "FAILED", "CANCELLED"]}}}
-    )
-    running = TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
-    with get_client(sync_client=True) as client:
-        crashes = {run.id: [state.is_crashed() for state in client.read_flow_run_states(run.id)] for run in again}
-        left = client.read_task_runs(flow_run_filter=ended, task_run_filter=running, limit=MOST_RUNS)
-    loops = [run for run in again if sum(crashes[run.id]) >= FEWEST_CRASHES]
-    yield told("loops", loops, f"crashed {FEWEST_CRASHES} times or more", "Look at the worker's log; cancel them.")
-    halting = [run for run in _runs(["CANCELLING"]) if run.state.timestamp < since]
-    fix = "No worker ends them: prefect flow-run delete ..., or start a worker for their pool."
-    yield told("cancelling", halting, f"Cancelling for more than {LATE_SECONDS} s", fix)
-    busy = {run.deployment_id for run in under_way if run.state.is_pending() or run.state.is_running()}
-    queue = _runs([], state={"name": {"any_": ["AwaitingConcurrencySlot"]}})
-    waiting = [run for run in queue if run.expected_start_time < since]
-    lost = [run for run in waiting if run.deployment_id not in busy]
-    fix = "Nothing holds it: a lease that its holder did not give back ends by itself within minutes."
-    behind = f"{', '.join(run.name for run in waiting[:5])}: waiting for the run before"
-    yield Finding("slots", True, behind) if waiting and not lost else told("slots", lost, "waiting for a slot", fix)
-    fix = "Nothing runs there any more; they go with their flow run: prefect flow-run delete ..."
-    yield told("task runs", list(left), "RUNNING though their flow has ended", fix)
-
-
-def _retrainings() -> Iterator[Finding]:
-    """Yield how old the last successful retraining of each schedule is, against how often it is due."""
-    for deployment in _scheduled():
-        if not (deployment.entrypoint or "").endswith("retrain"):
-            continue
-        coming = _runs(["SCHEDULED"], 3, "EXPECTED_START_TIME_ASC", deployment)
-        if len(coming) < 2:
-            continue
-        due = [run.expected_start_time.timestamp() for run in coming]
-        apart = due[-1] - due[-2]
-        done = _runs(["COMPLETED"], 1, "END_TIME_DESC", deployment)
-        since = done[0].end_time if done else deployment.created
-        age = time.time() - since.timestamp()
-        late = age > 1.5 * apart
-        message = f"{deployment.name}: {'the last one succeeded' if done else 'none has succeeded; it was deployed'} "
-        fix = "Look at the findings about runs and workers; start one: prefect deployment run ..." if late else ""
-        yield Finding("retraining", not late, f"{message}{_span(age)} ago; it is due every {_span(apart)}", fix)
-
-
-def _span(seconds: float) -> str:
-    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.0f} s"
-
-
-def _mlflow(home: Home) -> Iterator[Finding]:
-    uri = home.tracking_uri
-    if uri.startswith("http"):
-        yield _server("MLflow server", f"{uri}/health", "mlflow server", "MLFLOW_TRACKING_URI")
-    elif home.tracks_here and not (home.path / "mlflow.db").exists():
-        yield Finding("MLflow store", True, f"{uri} will be made by the first run")
-        return
-    from evenfold.tasks.record.tracker import Tracker
-    from sqlalchemy.engine import make_url
-
-    try:
-        # Where nobody answers at the address of a database MLflow would try again for 100 s.
-        if "://" in uri and not uri.startswith("http") and (url := make_url(uri)).host and url.port:
-            socket.create_connection((url.host, url.port), timeout=10).close()
-        Tracker(home).client.search_experiments(max_results=1)
-    except Exception as error:
-        fix = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or correct MLFLOW_TRACKING_URI."
-        yield Finding("MLflow store", False, f"{uri} does not answer: {str(error).splitlines()[0][:300]}", fix)
-    else:
-        yield Finding("MLflow store", True, f"{uri} answers")
-
-
-def _server(name: str, url: str, command: str, setting: str) -> Finding:
-    try:
-        urllib.request.urlopen(url, timeout=10).close()
-    except urllib.error.HTTPError:
-        pass  # it answers, if not to everybody
-    except OSError as error:
-        return Finding(name, False, f"{url} does not answer: {error}", f"Start it ({command}) or correct {setting}.")
-    return Finding(name, True, f"{url} answers")
+def _span(time: timedelta) -> str:
+    seconds = time.total_seconds()
+    sizes = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
+    return next(f"{seconds / size:.0f} {name}" for name, size in sizes.items() if seconds >= 1.5 * size or size == 1)

@@ -210,7 +210,7 @@ class FinalModel(Outcome):
 FoldState = Literal["cached", "fitted", "failed", "waiting"]
 
 
-class Measured(Outcome):
+class Measured(Displayed, Outcome):
     """The estimates of a model on a split, and the columns that they rest on."""
 
     split: SplitRef
@@ -223,8 +223,19 @@ class Measured(Outcome):
     levels: list[LevelScore] = []
     confusion: Confusion | None = None
 
+    @property
+    def title(self) -> str:
+        """The model and the split."""
+        return f"{self.model.title} on {self.split.name} {self.split.version}"
 
-class Evaluated(Displayed, Measured):
+    def scored(self, *more: str) -> str:
+        """Return the model, the split, every score and what else there is to say of them, in one line."""
+        from evenfold.reports.evaluations.words import scores_line  # pages are loaded when a result is shown
+
+        return f"{self.title}: {'; '.join(filter(None, [scores_line(self.estimates), *more]))}"
+
+
+class Evaluated(Measured):
     """The estimates that fits give together, and the fits."""
 
     fingerprint: str
@@ -252,18 +263,14 @@ class Evaluated(Displayed, Measured):
     @property
     def summary(self) -> str:
         """The model, the split, every score and what failed, in one line."""
-        from evenfold.reports.evaluations.words import scores_line  # pages are loaded when a result is shown
-
-        words = "; ".join(filter(None, [scores_line(self.estimates), *self.errors]))
-        return f"Estimates of {self.model.estimator} on {self.split.name} {self.split.version}: {words}"
+        return self.scored(*self.errors)
 
     def as_page(self) -> Page:
         """Return what is told of it."""
         from evenfold.reports import summary_page
 
-        title = f"{self.model.title} on {self.split.name} {self.split.version}"
         lead = f"{self.split.n_rows:,} rows, {len(self.features):,} features."
-        return summary_page(title, lead, self.scores, self.estimates, None, self.confusion, self.errors)
+        return summary_page(self.title, lead, self.scores, self.estimates, None, self.confusion, self.errors)
 
 
 class Segment(Outcome):

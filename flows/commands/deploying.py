@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,11 +17,9 @@ from evenfold import flows
 from .flags import Answer, busy
 
 if TYPE_CHECKING:
-    from evenfold.manifests import SplitSpec
     from evenfold.tasks.runtime.home import Home
-    from prefect.schedules import Schedule
 
-PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
+KINDS = PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
 
 
@@ -38,7 +35,6 @@ def template(kind: str, env: dict[str, str], project: Path, image: str) -> Mappi
     return job | {"volumes": volumes, "container_create_kwargs": {"working_dir": PROJECT_IN_A_CONTAINER}}
 
 
-KINDS = (PROCESS, DOCKER, KUBERNETES)
 # A run outlasts minutes without Prefect's server, which answers 500 while its database is away.
 PATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "8", "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504"}
 # Where results and records lie is for every run of a home the same; a password is for the worker or its pool (secrets).
@@ -66,73 +62,60 @@ def deploy(
 
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
-    published = getattr(flows, flow)
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig
+
+    published, asked = getattr(flows, flow), {"spec": spec, "model": model, "registered_name": registered_name}
     with busy(f"deploying {flow} of {spec}") as home:
-        request, parameters = _checked(published, data, spec=spec, model=model, registered_name=registered_name)
-        name, tags = name or request.name, ["evenfold", flow, f"split:{request.name}", *(tag or ())]
-        kind, earlier, current = _applied(
-            home, published, name, _schedule(cron, timezone), pool, image, retries, parameters=parameters, tags=tags,
-            description=f"evenfold: {flow} {request.name}.", work_queue_name=queue,
-        )  # fmt: skip
+        if is_address(data):
+            require_no_password(data)  # Prefect keeps what it calls a flow with
+        given = {each: value for each, value in asked.items() if value is not None}
+        request = published.asked.read({"data": data, **given})
+        if request.spec.strategy is not None:
+            request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
+        title = request.spec.name
+        name, tags = name or title, ["evenfold", flow, f"split:{title}", *(tag or ())]
+        with _client(home) as client:
+            earlier = _deployment(client, f"{flow}/{name}")
+            schedule = _schedule(cron, timezone, active=not _is_idle(earlier))
+            kind = _pool(client, pool)
+            made = published.to_deployment(
+                name, parameters=request.model_dump(mode="json", exclude_unset=True), tags=tags,
+                description=f"evenfold: {flow} {title}.", work_pool_name=pool, work_queue_name=queue,
+                paused=earlier.paused if earlier else False, job_variables=_variables(home, kind, image, retries),
+                **schedule,
+                # Of two runs that record the same evaluation at once each might make a run of it, so the other waits.
+                concurrency_limit=ConcurrencyLimitConfig.model_validate({"limit": 1, "collision_strategy": "ENQUEUE"}),
+            )  # fmt: skip
+            current = client.read_deployment(made.apply())
     what = "updated" if earlier else "made"
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
     paused, changes = current.paused or _is_idle(current), _changes(earlier, current) if earlier else {}
     words = [
         f"{flow}/{name}: {what}; {when}, in pool {pool} ({kind})",
         *(["  it is paused, and stays so: prefect deployment schedule resume ..."] if paused else []),
-        *(f"  {fact}: {before} -> {after}" for fact, (before, after) in changes.items()),
+        *(f"  {fact}: {was} -> {now}" for fact, (was, now) in changes.items()),
         f"  a worker takes its runs: prefect worker start --pool {pool}",
     ]
     came = {"deployment": f"{flow}/{name}", "id": str(current.id), "what": what, "pool": pool, "type": kind}
     return Answer(came | {"paused": paused, "changes": changes}, "\n".join(words))
 
 
-def _applied(
-    home: Home, published: Any, name: str, schedule: Schedule | None, pool: str, image: str, retries: int | None,
-    **options: object,
-) -> tuple[str, Any, Any]:  # fmt: skip
-    """Make or update a deployment; return the type of its pool, what was there before, and what is there now.
-
-    One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
-    """
-    from prefect import get_client
-    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
-    from prefect.exceptions import ObjectNotFound
-
+def _variables(home: Home, kind: str, image: str, retries: int | None) -> Mapping[str, object]:
+    """Return the job variables of a deployment that is made in this folder."""
     variables = PATIENT | {each: os.environ[each] for each in (*PATIENT, *TAKEN_ALONG) if os.environ.get(each)}
     if retries is not None:
         variables["PREFECT_FLOWS_DEFAULT_RETRIES"] = str(retries)
-    with _server(home), get_client(sync_client=True) as client:
-        kind, earlier = _pool(client, pool), None
-        with contextlib.suppress(ObjectNotFound):
-            earlier = client.read_deployment_by_name(f"{published.name}/{name}")
-        if schedule and earlier and _is_idle(earlier):
-            schedule = replace(schedule, active=False)
-        if kind == PROCESS:
-            variables["EVENFOLD_HOME"] = str(home.path)
-        deployment = published.to_deployment(
-            name,
-            **options,
-            paused=earlier.paused if earlier else False,
-            work_pool_name=pool,
-            job_variables=template(kind, variables, Path.cwd(), image),
-            concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
-            **({"schedule": schedule} if schedule else {}),
-        )
-        return kind, earlier, client.read_deployment(deployment.apply())
+    if kind == PROCESS:
+        variables["EVENFOLD_HOME"] = str(home.path)
+    return template(kind, variables, Path.cwd(), image)
 
 
-def _is_idle(deployment: Any) -> bool:
-    """Return whether a deployment has schedules, and all are off."""
-    return bool(deployment.schedules) and not any(each.active for each in deployment.schedules)
-
-
-def _schedule(cron: str | None, timezone: str) -> Schedule | None:
+def _schedule(cron: str | None, timezone: str, active: bool) -> dict[str, object]:
     """Return when a deployment runs by itself; raises SplitError for what is no time."""
     from prefect.schedules import Cron
 
     try:
-        return None if cron is None else Cron(cron, timezone=timezone)
+        return {} if cron is None else {"schedule": Cron(cron, timezone=timezone, active=active)}
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise SplitError(
@@ -140,52 +123,46 @@ def _schedule(cron: str | None, timezone: str) -> Schedule | None:
         ) from None
 
 
-def _checked(published: Any, data: str, **declared: object) -> tuple[SplitSpec, dict[str, object]]:
-    """Return the specification, and the parameters as Prefect keeps them; SplitError or ModelError for bad ones."""
-    from pydantic import BaseModel
-
-    if is_address(data):
-        require_no_password(data)  # Prefect keeps what it calls a flow with
-    fields = {name: value for name, value in declared.items() if value is not None}
-    request = published.asked.read({"data": data, **fields})
-    if request.spec.strategy is not None:
-        request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
-    parameters: dict[str, object] = {"data": data}
-    for name in fields:
-        value = getattr(request, name)
-        parameters[name] = value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
-    return request.spec, parameters
+def _is_idle(deployment: Any) -> bool:
+    """Return whether there is a deployment that has schedules, and all are off."""
+    return bool(deployment and deployment.schedules) and not any(each.active for each in deployment.schedules)
 
 
-def _changes(earlier: Any, current: Any) -> dict[str, tuple[object, object]]:
+def _changes(*deployments: Any) -> dict[str, tuple[object, ...]]:
     """Return what an update of a deployment changed: before, and after."""
     from evenfold.manifests.exchange.diff import flat
 
-    before, after = (dict(flat(_facts(deployment))) for deployment in (earlier, current))
-    pairs = {what: (before.get(what), after.get(what)) for what in sorted(before | after)}
-    return {what: (was, now) for what, (was, now) in pairs.items() if was != now}
+    before, after = (
+        dict(flat({
+            "pool": each.work_pool_name, "queue": each.work_queue_name, "tags": sorted(each.tags),
+            "schedules": [f"{when.schedule.cron} ({when.schedule.timezone})" for when in each.schedules],
+            "parameters": each.parameters, "job": each.job_variables,
+        }))
+        for each in deployments
+    )  # fmt: skip
+    pairs = {fact: (before.get(fact), after.get(fact)) for fact in sorted(before | after)}
+    return {fact: (was, now) for fact, (was, now) in pairs.items() if was != now}
 
 
-def _facts(deployment: Any) -> dict[str, object]:
-    """Return what a deployment says of its runs."""
-    return {
-        "pool": deployment.work_pool_name, "queue": deployment.work_queue_name, "tags": sorted(deployment.tags),
-        "schedules": [f"{each.schedule.cron} ({each.schedule.timezone})" for each in deployment.schedules],
-        "parameters": deployment.parameters, "job": deployment.job_variables,
-    }  # fmt: skip
-
-
-def _server(home: Any) -> Any:
-    """Return a context in which the server that deployments go to is the one that is set, or kept for the home."""
+@contextlib.contextmanager
+def _client(home: Home) -> Iterator[Any]:
+    """Yield a client of the server that deployments go to: the one that is set, or that is kept for the home."""
     from evenfold.tasks.runtime.server import kept_server
+    from prefect import get_client
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    if PREFECT_API_URL.value():
-        return contextlib.nullcontext()
-    server = kept_server(home)
-    if server is None:
+    kept = None if PREFECT_API_URL.value() else kept_server(home)
+    if not (api := kept.api if kept else PREFECT_API_URL.value()):
         raise SplitError("a deployment lives on a Prefect server; set PREFECT_API_URL, or start one with evenfold up.")
-    return temporary_settings({PREFECT_API_URL: server.api})
+    with temporary_settings({PREFECT_API_URL: api}), get_client(sync_client=True) as client:
+        yield client
+
+
+def _deployment(client: Any, name: str) -> Any:
+    from prefect.exceptions import ObjectNotFound
+
+    with contextlib.suppress(ObjectNotFound):
+        return client.read_deployment_by_name(name)
 
 
 def _pool(client: Any, name: str) -> str:

@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from evenfold.flows.commands.flags import Answer, Json, busy, show_json, values_of
+from evenfold.flows.commands.flags import Answer, busy, show_json, values_of
 from evenfold.manifests.fields import Dialect, Format
 from evenfold.splitters.errors import SplitError
 
 from evenfold import flows, manifests
 
 if TYPE_CHECKING:
+    from evenfold.flows.commands.console import Words
     from evenfold.tasks import Home
-
-    from .console import Words
-
-OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark", "croissant")
 
 Role = Literal["train", "test"]
 AuditFormat = Literal["json", "md"]
@@ -39,7 +36,7 @@ NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
 ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help=NAMED, callback=named)]
 DataFile = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
 Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
-Repeat = Annotated[int, typer.Option(help="Which repeat, from 0.")]
+Repeat = Annotated[int, typer.Option(help="Which repeat, from 0, of a file that holds one.")]
 MemoryOption = Annotated[str | None, _option("Memory to take, such as 2GB; DuckDB works on disk above.", "SIZE")]
 
 Seen = Annotated[list[str] | None, _option("A column that a model sees; repeat for several.")]
@@ -60,7 +57,7 @@ def audit(
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON or Markdown.")] = None,
-    pipeline: Pipeline = None, as_json: Json = False,
+    pipeline: Pipeline = None,
 ) -> Answer:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
@@ -68,8 +65,6 @@ def audit(
     """
     from .show import audit_in_markdown, show_audit
 
-    if as_json and kind not in (None, "json"):
-        raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
     with busy(f"auditing {manifest} on {data}"):
         audited = manifests.read_manifest(manifest)
         report = manifests.audit(
@@ -152,9 +147,6 @@ def export(
 
     if to != "sql" and (dialect, table) != ("duckdb", "rows"):
         raise SplitError(f"--table and --dialect are for --to sql, and this is an export to {to}; leave them out.")
-    if repeat and to not in OF_ONE_REPEAT:
-        which = "sklearn, h2o, autogluon, spark and croissant, which hold one"
-        raise SplitError(f"--repeat is for {which}; an export to {to} holds all that there are: leave it out.")
     require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
     require_place(output, read=stored.files)
@@ -234,9 +226,6 @@ def adopt(
     return Answer(split, show_split)
 
 
-MEANINGS = {-1: "never tested", -2: "locked", -3: "excluded"}
-
-
 def show(
     manifest: ManifestFolder,
     report: Annotated[Path | None, typer.Option(help="Write the split's page to this file too.")] = None,
@@ -261,51 +250,32 @@ def show(
             origin = Origin(Path(data).name if data else "")
             page = report_html(split, manifests.measure(split, data), data, findings, origin)
             manifests.write_whole(report, page)
-    return Answer(header, partial(_print_header, folder=manifest, report=report))
+    return Answer(header, partial(_print_header, report=report))
 
 
-def _sizes(folder: Path) -> list[list[str]]:
-    """Return how many rows folds have that are too many for a header to count each: lines of the table of counts."""
-    import numpy as np
-    from evenfold.manifests.membership import Labels
-
-    labels = manifests.read_manifest(folder).in_use
-    assert isinstance(labels, Labels), "of draws and pairs a header counts each"
-    values, numbers = np.unique(labels.column(), return_counts=True)
-    counts = dict(zip(values.tolist(), numbers.tolist(), strict=True))
-    rows = sorted(counts.get(code, 0) for code in labels.tested)  # of some every row may be gone
-    spread = f"{rows[0]:,} to {rows[-1]:,}, median {rows[len(rows) // 2]:,}" if rows[0] < rows[-1] else f"{rows[0]:,}"
-    beside = [[MEANINGS[code], f"{n:,}"] for code, n in sorted(counts.items()) if code < 0]
-    return [*beside, [f"each of {len(rows):,}", spread]]
-
-
-def _print_header(out: Words, header: manifests.Header, folder: Path, report: Path | None) -> None:
-    from .console import lined_up
-
-    spec = header["spec"]
-    what = "draws" if header["kind"] == "draws" else "splits"
-    amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {what}"
-    out.styled("[bold]{} {}[/]: {}, {}", header["name"], header["version"], header["algorithm"]["name"], amount)
-    columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
-    params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
-    request = [", ".join(columns) or "no columns", params, f"seed {spec.get('seed', 0)}"]
-    if spec.get("group_mode", "merge") != "merge":
-        request.append(f"group_mode {spec['group_mode']}")
-    if (held := spec.get("holdout")) is not None:
-        from evenfold.estimates.results import in_percent  # with the metrics, which a header without it does not need
-
-        request.append(f"holdout {in_percent(held.get('fraction', 0.2))}")
-    out.say(f"  asked: {'; '.join(request)}")
-    for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
-        if header[name]:
-            out.say(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
-    meanings = MEANINGS | {part["code"]: part["name"] for part in header["parts"]}
-    meanings |= {"draws": {0: "may be drawn"}, "pairs": {0: "in use"}}.get(header["kind"], {})
+def _print_header(out: Words, header: manifests.Header, report: Path | None) -> None:
+    spec, kind = header["spec"], header["kind"]
+    amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {'draws' if kind == 'draws' else 'splits'}"
+    out.say(f"{header['name']} {header['version']}: {header['algorithm']['name']}, {amount}", "bold")
+    asked = spec.get("columns", {}) | spec
+    words = [f"{name} {_written(asked[name])}" for name in asked if name not in ("columns", "name", "strategy")]
+    joined = [f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"]]
+    facts = {
+        "asked": ", ".join(words), "split_id": header["split_id"], "plan_id": header["plan_id"],
+        "fingerprint": header["fingerprint"], "parent": header["parent_split_id"],
+        "generations": ", ".join(joined[1:] and joined), "page": report and str(report),
+    }  # fmt: skip
+    out.tell([[name, fact] for name, fact in facts.items() if fact], left=2)
+    parts = {part["code"]: part["name"] for part in header["parts"]}
+    meanings = {-1: "never tested", -2: "locked", -3: "excluded"} | parts
+    meanings |= {"draws": {0: "may be drawn"}, "pairs": {0: "in use"}}.get(kind, {})
     counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
-    counts += [] if counts else _sizes(folder)
-    out.print("\n".join(lined_up([["fold or part", "rows"], *counts])))
-    if len(header["generations"]) > 1:
-        joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
-        out.say(f"  rows that joined with each generation: {joined}")
-    if report is not None:
-        out.say(f"  page: {report}")
+    if counts:  # of some thousand folds none are kept
+        out.tell([["fold or part", "rows"], *counts])
+
+
+def _written(value: object) -> str:
+    """Return a value of a specification in a word or two."""
+    if isinstance(value, dict):
+        return " ".join(f"{name}={each}" for name, each in value.items())
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)

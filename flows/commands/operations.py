@@ -7,17 +7,15 @@ import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from evenfold.splitters.errors import SplitError
 
 from evenfold import flows, tasks
 
-from .flags import Answer, Json, busy
-
-if TYPE_CHECKING:
-    from .console import Words
+from .console import Words, errors
+from .flags import Answer, busy
 
 ModelName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")]
 SplitName = Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")]
@@ -59,8 +57,8 @@ def doctor() -> Answer:
 
     def show(out: Words, _: object) -> None:
         for finding in findings:
-            mark = "[green]ok  [/]" if finding.ok else "[red]BAD [/]"
-            out.styled(mark + " {}: {}", finding.check, finding.message)
+            mark, style = ("ok  ", "") if finding.ok else ("BAD ", "red")
+            out.say(f"{mark} {finding.check}: {finding.message}", style)
             if finding.fix:
                 out.say(f"       {finding.fix}")
 
@@ -137,7 +135,6 @@ def rollback(
 def trust(
     reference: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="A version in the registry.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Json = False,
 ) -> Answer:
     """Sign a version of a model with this home's key, after a look at it: from then on it is loaded.
 
@@ -145,8 +142,6 @@ def trust(
 
     Example: evenfold trust flights@3
     """
-    from .console import consoles
-
     name, _, version = reference.rpartition("@")
     with busy(f"looking at {reference}") as home:
         home.require_record()
@@ -155,13 +150,13 @@ def trust(
 
         look = look_at(tracker := Tracker(home), name, version)
     model = f"the model with SHA-256 {look.sha256}" if look.sha256 else "no model, for it holds no skops file,"
-    consoles()[as_json].print(
+    errors().print(
         f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(look.recipe)} will be "
         "trusted as your own code is."
     )
     if not yes and not sys.stdin.isatty():
         raise SplitError("nobody is there to be asked; where you have looked at it, say --yes.")
-    signed = yes or typer.confirm("Sign it?")
+    signed = yes or typer.confirm("Sign it?", err=True)
     if signed:
         sign(tracker, look)
     about = {"name": name, "version": version, "sha256": look.sha256, "recipe": look.recipe, "signed": signed}
@@ -225,13 +220,15 @@ def answer(
         bool | None, typer.Option("--approve/--refuse", help="Yes or no; without it the question is shown.")
     ] = None,
     reason: Reason = "",
-    by: Annotated[str, typer.Option("--name", help="Who says so.  [default: EVENFOLD_USER, or the account's]")] = "",
+    by: Annotated[
+        str, typer.Option("--name", help="Who says so.", show_default="EVENFOLD_USER, or the account's")
+    ] = "",
 ) -> Answer:
     """Say yes or no to what a retraining asks (--on-unclear ask), the newest of a name; it goes on where it waits.
 
     Where a deployed run is suspended it is resumed; elsewhere the same retrain command goes on.
 
-    Example: evenfold answer flights --approve --reason "the airline was merged in May"
+    Example: evenfold answer flights --approve --reason "the airline merged in May"
     """
     with busy(f"looking for what {name} asks"):
         from evenfold.tasks.record.models.asking import give_answer, resume, waiting_question
@@ -266,17 +263,13 @@ def list_(
         listed |= {title: recorded_runs(home, kind) if looks else [] for title, kind in kinds.items()}
         listed |= {"models": recorded_models(home) if looks else []}
 
-        from .console import lined_up
-
-    def show(out: Any, _: object) -> None:
+    def show(out: Words, _: object) -> None:
         for kind, rows in listed.items():
-            newest = rows if every else rows[:SHOWN]
-            if newest:
-                cells = [[kind, *list(newest[0])[1:]], *([_cell(*each) for each in row.items()] for row in newest)]
-                out.print("\n".join(lined_up(cells, left=len(newest[0]), indent=0)))
-                if len(rows) > len(newest):
-                    out.say(f"and {len(rows) - len(newest):,} older {kind}: evenfold list --all")
-                out.print()
+            if newest := rows if every else rows[:SHOWN]:
+                head = [kind, *list(newest[0])[1:]]
+                out.tell([head, *([_cell(*each) for each in row.items()] for row in newest)], len(head), indent=0)
+                older = len(rows) - len(newest)
+                out.say(f"and {older:,} older {kind}: evenfold list --all\n" if older else "")
         if not any(listed.values()):
             out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
 

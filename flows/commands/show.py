@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import shlex
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
-from evenfold.manifests import Audit, BalanceReport, StoredManifest, read_header
+from evenfold.manifests import Audit, StoredManifest
 from evenfold.manifests.tables.canonical import amount
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
 from evenfold.reports.page import Page, Paragraph, Remark, Table, text_of
 from evenfold.reports.splits.page import checks_table, remarks_of
 from evenfold.reports.texts import page_note, places_table, split_sentences
-from evenfold.splitters.deployed import is_address
 from evenfold.tasks import Home, Retraining, SplitRef
 from evenfold.tasks.plans import decided_otherwise
-from evenfold.tasks.runtime.progress import SAY
+from evenfold.tasks.runtime.progress import SAY, setting
 from rich import progress as signs
-from rich.cells import cell_len
 
-from .console import Words as Words, consoles as consoles, lined_up
+from .console import Words, errors
 
 if TYPE_CHECKING:
     from evenfold.tasks.record.runs import Leaderboard
@@ -38,35 +37,28 @@ QUICK = 2.0  # seconds; a step that is done sooner needs no line
 @contextmanager
 def progress() -> Iterator[None]:
     """Show what is under way inside the block: a live bar on a terminal, plain lines elsewhere."""
-    console = consoles()[1]
-    columns = (
-        signs.SpinnerColumn(),
-        signs.TextColumn("{task.description}", markup=False),
-        signs.BarColumn(),
-        signs.MofNCompleteColumn(),
-        signs.TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    bar = signs.Progress(*columns, console=console, transient=True)
-    bars: dict[str, signs.TaskID] = {}
+    console = errors()
+    bar = signs.Progress(
+        signs.SpinnerColumn(), signs.TextColumn("{task.description}", markup=False), signs.BarColumn(),
+        signs.MofNCompleteColumn(), signs.TimeRemainingColumn(elapsed_when_finished=True),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+    under_way: dict[str, tuple[signs.TaskID, float]] = {}
     guard = threading.Lock()
 
     def say(what: str, done: int, of: int) -> None:
         with guard:
-            if what not in bars:
-                bars[what] = bar.add_task(what, total=of or None)
-            bar.update(bars[what], completed=done, total=of or None)
-            if done == of and not console.is_terminal:
-                seconds = next(each.elapsed or 0.0 for each in bar.tasks if each.id == bars[what])
-                bar.remove_task(bars.pop(what))
-                if seconds >= QUICK:
+            if what not in under_way:
+                under_way[what] = bar.add_task(what, total=None), time.monotonic()
+            task, begun = under_way[what]
+            bar.update(task, completed=done, total=of or None)
+            if done == of:
+                del under_way[what]
+                if not console.is_terminal and (seconds := time.monotonic() - begun) >= QUICK:
                     console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
 
-    token = SAY.set(say)
-    try:
-        with bar if console.is_terminal else nullcontext():
-            yield
-    finally:
-        SAY.reset(token)
+    with setting(SAY, say), bar:
+        yield
 
 
 def show_page(console: Words, page: Page, *details: str, place: Path | None = None) -> None:
@@ -75,7 +67,7 @@ def show_page(console: Words, page: Page, *details: str, place: Path | None = No
     ``details``: the names of those that are printed as well. ``place``: where the page was written.
     """
     verdict = f"{page.verdict.mark} {page.verdict.word}. " if page.verdict.word else ""
-    console.styled("[bold]{}[/]\n", page.title)
+    console.say(f"{page.title}\n", "bold")
     if page.lead:
         console.say(f"  {verdict}{page.lead}")
     for tile in page.tiles:
@@ -104,46 +96,32 @@ def show_remarks(console: Words, remarks: Sequence[Remark]) -> None:
 
 
 def show_table(console: Words, table: Table) -> None:
-    """Print a table; where a terminal is too narrow for it, without its last columns."""
-    rows = [list(map(text_of, row)) for row in ([table.head] if table.head else []) + [*table.rows]]
-    while len(rows[0]) > 2 and console.breaks and max(map(cell_len, lined_up(rows))) > console.width:
-        rows = [row[:-1] for row in rows]
-    console.print("\n".join(lined_up(rows)))
+    """Print a table."""
+    console.tell([list(map(text_of, row)) for row in ([table.head] if table.head else []) + [*table.rows]])
 
 
-def show_split(console: Words, outcome: SplitOutcome) -> None:
-    """Print what a split came to: how even it is, what its audit found, and where it is recorded."""
-    show_balance(console, outcome.balance, outcome.split, outcome.cached)
-    if audit := outcome.audit:
+def show_split(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
+    """Print what a split, or its extension, came to: how even it is, what was found, where it is, and what is next."""
+    split, report, cached = outcome.split, outcome.balance, outcome.cached
+    what, *sentences = split_sentences(split.model_dump(), split.stored().header, report, cached)
+    console.say(what, "bold")
+    if 0 < len((places := places_table(report)).rows) <= MOST_PLACES:
+        show_table(console, places)
+    if isinstance(outcome, ExtendOutcome):
+        sentences += [outcome.moves, *outcome.notes]
+    for sentence in sentences:
+        console.say(f"  {sentence}")
+    show_other_decision(console, split, cached)
+    file = shlex.quote(from_here(split.data))
+    if isinstance(outcome, SplitOutcome) and (audit := outcome.audit):
         console.say(f"  audit: {audit.summary.partition(': ')[2]}")
         show_remarks(console, [remark for remark in remarks_of(audit) if remark.severity != "note"])
         if audit.findings:
-            file = shlex.quote(from_here(outcome.split.data))
-            console.say(f"  all of them: evenfold audit {outcome.split.name} {file}")
-    _show_next(console, outcome)
-
-
-def _show_next(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
-    """Print where a split is recorded, and how it is evaluated next: of one that grew by a batch, on all its files."""
+            console.say(f"  all of them: evenfold audit {split.name} {file}")
     show_where(console, outcome.run_id)
-    split = outcome.split
-    if split.stored().spec.columns.target is None or split.data.startswith(str(Home.here().data)):
-        return
-    whole = outcome.balance.target is not None
-    files = shlex.quote(from_here(split.data)) if whole else "FILES"
-    more = "" if whole else ", FILES a pattern of those of older rows too, such as 'visits*.csv'"
-    console.print(f"  next: evenfold evaluate {files} --manifest {split.name}{more}")
-
-
-def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached: bool) -> None:
-    """Print what a split is called, how even it is, and its identity."""
-    what, *more = split_sentences(split.model_dump(), read_header(Path(split.uri)), report, cached)
-    console.say(what, style="bold")
-    if 0 < len((places := places_table(report)).rows) <= MOST_PLACES:
-        show_table(console, places)
-    for sentence in more:
-        console.say(f"  {sentence}")
-    show_other_decision(console, split, cached)
+    # What was passed as a frame has no file of its own, and of a batch the target is not measured.
+    if report.target is not None and not split.data.startswith(str(Home.here().data)):
+        console.say(f"  next: evenfold evaluate {file} --manifest {split.name}")
 
 
 def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
@@ -157,33 +135,17 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
         console.say(f"  {why}")
 
 
-def show_extension(console: Words, outcome: ExtendOutcome) -> None:
-    """Print what an extension came to: rows that joined and left, and that none moved."""
-    show_balance(console, outcome.balance, outcome.split, outcome.split.reused)
-    console.say(
-        f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
-        f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
-    )
-    for note in outcome.notes:
-        console.say(f"  {note}")
-    _show_next(console, outcome)
-
-
 def show_where(console: Words, run_id: str, more: str = "") -> None:
     """Print the run, and the page where it lies on this machine: whole, so that a terminal makes it a link."""
-    pages = sorted((Home.here().path / "mlartifacts").glob(f"*/{run_id}/artifacts/**/report.html"))
     short = run_id[:8] if len(run_id) == 32 else run_id
     console.say(f"  run {short}{more}")
-    for page in pages[:1]:
-        console.print(f"  page {from_here(page)}", style=f"link {page.as_uri()}")
+    for page in sorted((Home.here().path / "mlartifacts").glob(f"*/{run_id}/artifacts/**/report.html"))[:1]:
+        console.print(f"  page {from_here(page)}", style=f"link {page.as_uri()}", soft_wrap=True)
 
 
 def from_here(place: str | Path) -> str:
     """Return a path as it is written from the working directory, an address as it is."""
-    if is_address(place):
-        return str(place)
-    path = Path(place)
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return str(place).removeprefix(f"{Path.cwd()}/")
 
 
 _STYLES = {"failed": "bold red", "error": "bold red", "warning": "yellow", "note": ""}
@@ -247,15 +209,15 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
 def show_leaderboard(console: Words, board: Leaderboard) -> None:
     """Print who was judged on a split, the best first, as people read scores."""
     reading = metric_of(board.metric)
-    console.styled("[bold]{}[/]   split {}, by {}\n", board.split, board.split_id[:12], reading.title)
+    console.say(f"{board.split}, by {board.split_id[:12]}: {reading.title}\n", "bold")
     rows = [["", "model", reading.title, "interval", "run"]]
-    for place, judgement in enumerate(board.judgements, start=1):
-        ends = sorted(reading.shown(end) for end in (judgement.low, judgement.high) if end is not None)
-        half = (ends[1] - ends[0]) / 2 if len(ends) == 2 else None
-        interval = " to ".join(written(end, half) for end in ends) if half is not None else "-"
-        title = f"{judgement.model} {judgement.params.get('params', '')}".strip()
-        rows.append([str(place), title, written(reading.shown(judgement.value), half), interval, judgement.run_id[:8]])
-    console.print("\n".join(lined_up(rows, left=2)))
+    for place, each in enumerate(board.judgements, start=1):
+        low, high = sorted(reading.shown(each.value if end is None else end) for end in (each.low, each.high))
+        half = (high - low) / 2 or None
+        interval = f"{written(low, half)} to {written(high, half)}" if half else "-"
+        title = f"{each.model} {each.params.get('params', '')}".strip()
+        rows.append([str(place), title, written(reading.shown(each.value), half), interval, each.run_id[:8]])
+    console.tell(rows, left=2)
     if others := [name for name in board.metrics if name != board.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")
 
@@ -275,6 +237,6 @@ SHOWN: dict[str, Callable[..., None]] = {
     "evaluate": show_evaluation,
     "plan": lambda console, planned: console.say(planned.summary),
     "tune": show_tuning,
-    "extend": show_extension,
+    "extend": show_split,
     "retrain": show_retraining,
 }

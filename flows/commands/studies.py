@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import parameters as of
@@ -15,7 +15,8 @@ from evenfold.tasks.requests import CompareFields, StudyFields
 
 from evenfold import estimates, flows, manifests, reports
 
-from .flags import Answer, Json, busy
+from .console import Words
+from .flags import Answer, busy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,46 +34,46 @@ TrainingData = Annotated[str | None, of.data("Where the table lies now that the 
 KnownRows = Annotated[bool, of.data("Predict rows of the split as well, which may be training rows.")]
 
 
-def demo(engine: of.Engine = "prefect", as_json: Json = False) -> Answer:
+def demo(engine: of.Engine = "prefect") -> Answer:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
     """
     from sklearn.datasets import load_breast_cancer
 
-    from .show import consoles, progress, show_evaluation
+    from .show import progress, show_evaluation
 
-    out, _ = consoles()
-    out.quiet = as_json
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
-
-    def evaluated(data: Any, **fields: Any) -> flows.Evaluation:
-        with progress():
-            evaluation: flows.Evaluation = flows.evaluate(data, engine=engine, **fields)
-            return evaluation
-
-    title = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
-    out.styled(f"{title} Rows of one date share weather and queues.\n")
-    recipe = {"features": FEATURES, "metrics": ("r2", "mae"), "model": {"text": "ordinal"}}
-    on_flights = partial(evaluated, FLIGHTS, key="flight_id", target="arr_delay", **recipe)
-    show_evaluation(out, random := on_flights(name="flights-random", strategy="KFold"))
-    out.print()
-    show_evaluation(out, grouped := on_flights(name="flights-by-date", group="date"))
-    promised, unseen = (each.estimates[0].value for each in (random, grouped))
-    out.say(
-        f"\nRandom folds promise R2 = {promised:.3f}; dates that the model has never seen give {unseen:.3f}. "
-        "The difference is the leak.\n"
-    )
-    out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
     frame.insert(0, "patient", range(1, len(frame) + 1))
-    resampled = evaluated(
-        frame, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
-        model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"),
-    )  # fmt: skip
-    came = [json.loads(each.model_dump_json()) for each in (random, grouped, resampled)]
-    return Answer(came, lambda out, _: show_evaluation(out, resampled))
+    recipe = {"features": FEATURES, "metrics": ("r2", "mae"), "model": {"text": "ordinal"}}
+    on_flights: Callable[..., flows.Evaluation] = partial(
+        flows.evaluate, FLIGHTS, key="flight_id", target="arr_delay", engine=engine, **recipe
+    )
+    with progress():
+        random = on_flights(name="flights-random", strategy="KFold")
+        grouped = on_flights(name="flights-by-date", group="date")
+        resampled = flows.evaluate(
+            frame, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
+            model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"), engine=engine,
+        )  # fmt: skip
+
+    def show(out: Words, _: object) -> None:
+        out.say("1. Arrival delays of 20,000 flights, without the departure delay.", "bold")
+        out.say("Rows of one date share weather and queues.\n")
+        show_evaluation(out, random)
+        out.say("")
+        show_evaluation(out, grouped)
+        promised, unseen = (each.estimates[0].value for each in (random, grouped))
+        out.say(
+            f"\nRandom folds promise R2 = {promised:.3f}; dates that the model has never seen give {unseen:.3f}. "
+            "The difference is the leak.\n"
+        )
+        out.say("2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.\n", "bold")
+        show_evaluation(out, resampled)
+
+    return Answer([json.loads(each.model_dump_json()) for each in (random, grouped, resampled)], show)
 
 
 def compare(
@@ -197,22 +198,20 @@ def _counts(text: str) -> list[int]:
 
     Raises SplitError for what is written otherwise, and where it names none or fewer than 2 folds.
     """
-    write = "write 5..100, 5:100:5 (every fifth), or 5,10,20."
     try:
         if ":" in text:
-            low, high, step = (int(part) for part in text.split(":"))
+            low, high, step = map(int, text.split(":"))
             counts = list(range(low, high + 1, step))
         elif ".." in text:
-            low, high = (int(part) for part in text.split(".."))
+            low, high = map(int, text.split(".."))
             counts = sorted({low + (high - low) * step // 7 for step in range(8)})
         else:
             counts = [int(part) for part in text.split(",")]
     except ValueError:
-        raise SplitError(f"--k {text!r}; {write}") from None
-    if not counts:
-        raise SplitError(f"--k {text!r} names no number of folds; {write}")
-    if min(counts) < 2:
-        raise SplitError(f"--k {text!r} names {min(counts)}, and there are 2 folds at least; {write}")
+        counts = []
+    if not counts or min(counts) < 2:
+        write = "write 5..100, 5:100:5 (every fifth), or 5,10,20"
+        raise SplitError(f"--k {text!r} names no numbers of folds, which are 2 or more; {write}.")
     return counts
 
 
@@ -225,18 +224,24 @@ def _told(
     ``fields``: of the columns, and of the recipe. Raises SplitError, before any fit, for an ``output`` that is neither
     a page nor a picture, or whose folder is none; and what an evaluation raises.
     """
+    from evenfold.flows import definitions
+    from evenfold.flows.requests import Request
     from evenfold.manifests.tables.read import require_place
     from evenfold.reports.charts import stacked
+    from evenfold.tasks.plans import check_columns
     from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
+    from evenfold.tasks.work import check_model
 
     from .show import progress, show_page
 
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     require_place(output)
-    problem = _problem(data, **fields)
+    request = Request.to(definitions.evaluate).read({"data": data, **fields})
+    check_columns(data, request.specification)
+    problem = check_model(data, request.specification, request.recipe)
     with limited(problem.X.size), progress():
         table = study(problem, **about, say=partial(say, "fitting models"))
     page, pictures = reports.study_page(problem, table), reports.study_pictures(table)
@@ -248,16 +253,3 @@ def _told(
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
     return Answer(came, lambda out, _: show_page(out, page, "ratios", "fold-count", place=output))
-
-
-def _problem(
-    data: str, *, target: str | None = None, group: of.SomeNames = None, key: of.SomeNames = None,
-    model: of.Model = None, model_params: Mapping[str, object] | None = None, **recipe: object,
-) -> estimates.Problem:  # fmt: skip
-    """Return the problem of predicting the target column of a file."""
-    from evenfold.flows.requests import recipe_of
-    from evenfold.tasks.work import check_model
-
-    spec = manifests.specification(data, target=target, group=group, key=key)
-    manifests.require_columns(spec.columns.roles(), manifests.column_names(data))
-    return check_model(data, spec, recipe_of(model, params=model_params, **recipe))

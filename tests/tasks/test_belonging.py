@@ -39,7 +39,7 @@ def test_an_estimate_of_some_splits_says_so_and_takes_no_record_of_all_away(path
     fits = [fit_fold.fn(made, i, RIDGE) for i in made.splits()]
     some = aggregate.fn(made, fits[:2])
     assert some.errors == ["2 of 3 splits are given, and the estimates are of these alone."]
-    assert re.fullmatch(rf"Estimates of sklearn.linear_model:Ridge on rows 1.0: R2 .*; {some.errors[0]}", repr(some))
+    assert re.fullmatch(rf"Ridge on rows 1.0: R2 .*; {some.errors[0]}", repr(some))
     assert some.errors[0] in str(some._repr_html_())
     assert aggregate.fn(made, fits[:2], errors=["fold 2: lost"]).errors == ["fold 2: lost"]
     whole = aggregate.fn(made, fits)

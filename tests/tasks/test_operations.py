@@ -5,7 +5,6 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,13 @@ from commands import evenfold
 from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.doctor import Finding, examine
+from evenfold.tasks.doctor import Finding, deployed, examine
 from evenfold.tasks.results.store import age_of, clean
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Scheduled
+from prefect.states import Completed, Crashed, Failed, Scheduled
 from servers import prefect_server
 
 from evenfold import flows
@@ -152,11 +151,8 @@ def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pyte
     assert one.results.relative_to(one.path) == other.results.relative_to(other.path)
 
 
-def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failed and crashed runs; a success clears what was."""
-    from evenfold.tasks import doctor
-    from prefect.states import Completed, Crashed, Failed
-
+def test_what_broke_off_since_the_last_success_is_named(prefect_server: None) -> None:
+    """Failed and crashed runs, and how old the last success is; a success clears what was."""
     with get_client(sync_client=True) as client:
         flow = client.create_flow_from_name("retrain")
         of_ours: Any = {"tags": ["evenfold"], "entrypoint": "evenfold.flows.retrain"}
@@ -167,11 +163,15 @@ def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, mo
             run = client.create_flow_run_from_deployment(made)
             client.set_flow_run_state(run.id, state, force=True)
 
+        def found(check: str, hours: float = 0.0) -> list[Finding]:
+            later = datetime.now(UTC) + timedelta(hours=hours)
+            return [each for each in deployed(client, later) if each.check == check]
+
         ended(Completed())
-        assert [each.ok for each in doctor._since_success()] == [True]
+        assert [each.ok for each in found("Prefect runs")] == [True]
         ended(Failed(message="MLflow is out of reach\nand more"))
         ended(Crashed(message="the host died"))
-        (broken,) = doctor._since_success()
+        (broken,) = found("Prefect runs")
         assert not broken.ok
         assert broken.message.startswith("2 since the last that completed: ")
         assert "FAILED: MLflow is out of reach)" in broken.message
@@ -179,12 +179,10 @@ def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, mo
         for hours in (1, 2):
             when = datetime.now(UTC) + timedelta(hours=hours)
             client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
-        (age,) = [each for each in doctor._retrainings() if each.message.startswith("weekly")]
+        (age,) = [each for each in found("retraining") if each.message.startswith("weekly")]
         assert age.ok
         assert age.message.endswith("it is due every 60 min")
-        now = time.time()
-        monkeypatch.setattr(doctor, "time", SimpleNamespace(time=lambda: now + 10_000))
-        (age,) = [each for each in doctor._retrainings() if each.message.startswith("weekly")]
+        (age,) = [each for each in found("retraining", 2.8) if each.message.startswith("weekly")]
         assert not age.ok
         assert "3 h ago; it is due every 60 min" in age.message
         client.delete_deployment(made)

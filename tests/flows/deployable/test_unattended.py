@@ -12,7 +12,7 @@ import pytest
 import yaml
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, doctor
+from evenfold.tasks import Home
 from evenfold.tasks.runtime import progress
 from prefect import get_client
 from prefect.events.filters import EventFilter
@@ -111,37 +111,6 @@ def test_a_retraining_that_failed_for_good_is_told_once(deployment: Any, prefect
     time.sleep(3)  # for a second one
     (told,) = events("evenfold.retrain.failed", resource)
     assert told.payload["words"] == ended.state.message
-
-
-def test_the_doctor_names_what_is_stuck(deployment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that crashes again and again, one never cancelled, one that waits for a slot, a task left RUNNING."""
-    monkeypatch.setattr(doctor, "LATE_SECONDS", -60)
-    before = {finding.check: finding.message for finding in doctor._stuck()}
-    running, crashed = prefect.states.Running(), prefect.states.Crashed()
-    slot = prefect.states.Scheduled(name="AwaitingConcurrencySlot")
-    runs = {check: due(deployment).id for check in ("loops", "cancelling", "slots", "task runs")}
-    with get_client(sync_client=True) as client:
-        for check, states in {
-            "loops": [running, crashed, prefect.states.AwaitingRetry(), running, crashed],
-            "cancelling": [running, prefect.states.Cancelling()],
-            "slots": [slot],
-            "task runs": [running, prefect.states.Completed()],
-        }.items():
-            for state in states:
-                client.set_flow_run_state(runs[check], state, force=True)
-        task = client.create_task_run(
-            outage_task, runs["task runs"], dynamic_key="0", state=running, name="left behind"
-        )
-    after = {finding.check: (finding.ok, finding.message) for finding in doctor._stuck()}
-    runs["task runs"] = task.id
-    for check, run in runs.items():
-        assert str(run) not in before[check]
-        assert str(run) in after[check][1], after
-        assert not after[check][0]
-
-
-@prefect.task
-def outage_task() -> None: ...
 
 
 FILE = ROOT / "deployments" / "automations.yaml"
