@@ -63,7 +63,7 @@ def _flow(name: str) -> Callable[..., Answer]:
         from evenfold.flows.commands import show
 
         with show.progress():
-            return Answer(getattr(flows, name)(**arguments), show.SHOWN[name])
+            return Answer(getattr(flows, name)(**arguments), show.SHOWN.get(name, show.show_outcome))
 
     declared = getattr(definitions, name)
     paragraphs = (inspect.getdoc(declared) or "").split("\n\n")  # between the first and the example: of Python

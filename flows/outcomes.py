@@ -46,6 +46,10 @@ def _row(estimate: Estimate | None, figures: Sequence[str]) -> dict[str, object]
     }
 
 
+def _fits(n: int, n_cached: int) -> str:
+    return amount(n, "fit") + (f", {n_cached:,} of them from the cache" if n_cached else "")
+
+
 class SplitOutcome(Displayed, Outcome):
     """The result of splitting."""
 
@@ -202,6 +206,11 @@ class Evaluation(Measured):
         return self.scored(*dict.fromkeys(warnings), self._left_out_words, *_came_to(self.audit))
 
     @property
+    def beside(self) -> list[str]:
+        """The number of its fits, their time, and where it was made anew for that, which code has changed."""
+        return [f"{_fits(self.n_fits, self.n_cached)}, {self.seconds:.0f} s", *([self.since] if self.since else [])]
+
+    @property
     def _left_out_words(self) -> str:
         columns = [f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in self.left_out.items()]
         return f"{amount(len(columns), 'column')} left out: {', '.join(columns)}" if columns else ""
@@ -320,6 +329,11 @@ class Tuning(Displayed, Outcome):
     run_id: str
     look: Evaluation | None = None
     nested: NestedChoice | None = None
+
+    @property
+    def beside(self) -> list[str]:
+        """The number of its fits."""
+        return [_fits(self.n_fits, self.n_cached)]
 
     @property
     def summary(self) -> str:

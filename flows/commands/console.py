@@ -40,8 +40,8 @@ class Words(Console):
 
 def output() -> Words:
     """Return where results go; COLUMNS says how wide it is, also where it is piped."""
-    told = sys.stdout.isatty() or os.environ.get("COLUMNS")
-    return Words(width=None if told else ENDLESS, highlight=False, emoji=False, markup=False)
+    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return Words(width=None if is_known else ENDLESS, highlight=False, emoji=False, markup=False)
 
 
 def errors() -> Console:

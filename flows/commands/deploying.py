@@ -64,12 +64,12 @@ def deploy(
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
 
-    published, asked = getattr(flows, flow), {"spec": spec, "model": model, "registered_name": registered_name}
+    published, options = getattr(flows, flow), {"spec": spec, "model": model, "registered_name": registered_name}
     with busy(f"deploying {flow} of {spec}") as home:
         if is_address(data):
             require_no_password(data)  # Prefect keeps what it calls a flow with
-        given = {each: value for each, value in asked.items() if value is not None}
-        request = published.asked.read({"data": data, **given})
+        fields = {each: value for each, value in options.items() if value is not None}
+        request = published.asked.read({"data": data, **fields})
         if request.spec.strategy is not None:
             request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
         title = request.spec.name
@@ -78,7 +78,7 @@ def deploy(
             earlier = _deployment(client, f"{flow}/{name}")
             schedule = _schedule(cron, timezone, active=not _is_idle(earlier))
             kind = _pool(client, pool)
-            made = published.to_deployment(
+            deployment = published.to_deployment(
                 name, parameters=request.model_dump(mode="json", exclude_unset=True), tags=tags,
                 description=f"evenfold: {flow} {title}.", work_pool_name=pool, work_queue_name=queue,
                 paused=earlier.paused if earlier else False, job_variables=_variables(home, kind, image, retries),
@@ -86,7 +86,7 @@ def deploy(
                 # Of two runs that record the same evaluation at once each might make a run of it, so the other waits.
                 concurrency_limit=ConcurrencyLimitConfig.model_validate({"limit": 1, "collision_strategy": "ENQUEUE"}),
             )  # fmt: skip
-            current = client.read_deployment(made.apply())
+            current = client.read_deployment(deployment.apply())
     what = "updated" if earlier else "made"
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
     paused, changes = current.paused or _is_idle(current), _changes(earlier, current) if earlier else {}

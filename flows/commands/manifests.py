@@ -257,8 +257,8 @@ def _print_header(out: Words, header: manifests.Header, report: Path | None) -> 
     spec, kind = header["spec"], header["kind"]
     amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {'draws' if kind == 'draws' else 'splits'}"
     out.say(f"{header['name']} {header['version']}: {header['algorithm']['name']}, {amount}", "bold")
-    asked = spec.get("columns", {}) | spec
-    words = [f"{name} {_written(asked[name])}" for name in asked if name not in ("columns", "name", "strategy")]
+    request = spec.get("columns", {}) | spec
+    words = [f"{name} {_written(request[name])}" for name in request if name not in ("columns", "name", "strategy")]
     joined = [f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"]]
     facts = {
         "asked": ", ".join(words), "split_id": header["split_id"], "plan_id": header["plan_id"],

@@ -135,10 +135,9 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
         console.say(f"  {why}")
 
 
-def show_where(console: Words, run_id: str, more: str = "") -> None:
-    """Print the run, and the page where it lies on this machine: whole, so that a terminal makes it a link."""
-    short = run_id[:8] if len(run_id) == 32 else run_id
-    console.say(f"  run {short}{more}")
+def show_where(console: Words, run_id: str) -> None:
+    """Print the run, and its page where it lies on this machine: whole, so that a terminal makes it a link."""
+    console.say(f"  run {run_id[:8] if len(run_id) == 32 else run_id}")
     for page in sorted((Home.here().path / "mlartifacts").glob(f"*/{run_id}/artifacts/**/report.html"))[:1]:
         console.print(f"  page {from_here(page)}", style=f"link {page.as_uri()}", soft_wrap=True)
 
@@ -174,36 +173,20 @@ def show_audit(console: Words, audit: Audit) -> None:
         console.say(f"  {amount(len(audit.not_asked), 'check')} had nothing to check: {reasons}.")
 
 
-def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
-    """Print an evaluation: every estimate under its own name, what to know of it, and where it is recorded."""
-    if isinstance(outcome, Segments):
-        return show_recorded(console, outcome)
-    show_page(console, replace(outcome.as_page(), tiles=()))
-    reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
-    missed = outcome.cached and outcome.n_cached < outcome.n_fits
-    why = " (evenfold plan says beforehand which, and why)" if missed else ""
-    show_where(console, outcome.run_id, f", {amount(outcome.n_fits, 'fit')}{reused}{why}, {outcome.seconds:.0f} s")
-    if outcome.since:
-        console.say(f"  {outcome.since}")
-    show_other_decision(console, outcome.split, outcome.cached)
-    if len(outcome.run_id) == 32 and not outcome.look:
-        console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
-
-
-def show_recorded(console: Words, outcome: Segments | LaterScore) -> None:
-    """Print a page and where it is recorded."""
-    show_page(console, outcome.as_page())
+def show_outcome(console: Words, outcome: Evaluation | Segments | LaterScore | Tuning | Retraining) -> None:
+    """Print the page of a result, and where it is recorded; an evaluation's figures stand in its table."""
+    page = outcome.as_page()
+    show_page(console, replace(page, tiles=()) if isinstance(outcome, Evaluation) else page, "figures")
     show_where(console, outcome.run_id)
-
-
-def show_tuning(console: Words, outcome: Tuning) -> None:
-    """Print the choice and what to expect of it without its luck, then every configuration's score."""
-    show_page(console, outcome.as_page(), "figures")
-    fits = f", {amount(outcome.n_fits, 'fit')}, {outcome.n_cached:,} of them from the cache"
-    show_where(console, outcome.run_id, fits)
-    if outcome.look:
-        console.print()
-        show_evaluation(console, outcome.look)
+    for sentence in getattr(outcome, "beside", ()):
+        console.say(f"  {sentence}")
+    if isinstance(outcome, Evaluation):
+        show_other_decision(console, outcome.split, outcome.cached)
+        if len(outcome.run_id) == 32 and not outcome.look:
+            console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
+    elif isinstance(outcome, Tuning) and outcome.look:
+        console.say("")
+        show_outcome(console, outcome.look)
 
 
 def show_leaderboard(console: Words, board: Leaderboard) -> None:
@@ -222,21 +205,8 @@ def show_leaderboard(console: Words, board: Leaderboard) -> None:
         console.say(f"  also scored by {', '.join(others)}: --metric")
 
 
-def show_retraining(console: Words, outcome: Retraining) -> None:
-    """Print what a retraining decided and why, what joined the split, the audit, and the scores of what serves."""
-    show_page(console, outcome.as_page())
-    if outcome.reused:
-        console.say("  nothing has changed since this was decided, so nothing was done")
-    if version := outcome.registered:
-        console.say(f"  registry: {version.uri} {'is champion' if version.champion else 'is kept beside the champion'}")
-    show_where(console, outcome.run_id)
-
-
 SHOWN: dict[str, Callable[..., None]] = {
     "split": show_split,
-    "evaluate": show_evaluation,
-    "plan": lambda console, planned: console.say(planned.summary),
-    "tune": show_tuning,
     "extend": show_split,
-    "retrain": show_retraining,
+    "plan": lambda console, planned: console.say(planned.summary),
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import parameters as of
@@ -41,16 +41,14 @@ def demo(engine: of.Engine = "prefect") -> Answer:
     """
     from sklearn.datasets import load_breast_cancer
 
-    from .show import progress, show_evaluation
+    from .show import progress, show_outcome
 
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
     frame.insert(0, "patient", range(1, len(frame) + 1))
     recipe = {"features": FEATURES, "metrics": ("r2", "mae"), "model": {"text": "ordinal"}}
-    on_flights: Callable[..., flows.Evaluation] = partial(
-        flows.evaluate, FLIGHTS, key="flight_id", target="arr_delay", engine=engine, **recipe
-    )
+    on_flights: Any = partial(flows.evaluate, FLIGHTS, key="flight_id", target="arr_delay", engine=engine, **recipe)
     with progress():
         random = on_flights(name="flights-random", strategy="KFold")
         grouped = on_flights(name="flights-by-date", group="date")
@@ -62,16 +60,16 @@ def demo(engine: of.Engine = "prefect") -> Answer:
     def show(out: Words, _: object) -> None:
         out.say("1. Arrival delays of 20,000 flights, without the departure delay.", "bold")
         out.say("Rows of one date share weather and queues.\n")
-        show_evaluation(out, random)
+        show_outcome(out, random)
         out.say("")
-        show_evaluation(out, grouped)
+        show_outcome(out, grouped)
         promised, unseen = (each.estimates[0].value for each in (random, grouped))
         out.say(
             f"\nRandom folds promise R2 = {promised:.3f}; dates that the model has never seen give {unseen:.3f}. "
             "The difference is the leak.\n"
         )
         out.say("2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.\n", "bold")
-        show_evaluation(out, resampled)
+        show_outcome(out, resampled)
 
     return Answer([json.loads(each.model_dump_json()) for each in (random, grouped, resampled)], show)
 
@@ -152,11 +150,11 @@ def score(
     """
     from evenfold.flows.later import score_later
 
-    from .show import show_recorded
+    from .show import show_outcome
 
     with busy(f"scoring by run {run}"):
         scored = score_later(run, data, training_data, metrics=metrics, level=level)
-    return Answer(scored, show_recorded)
+    return Answer(scored, show_outcome)
 
 
 def folds(

@@ -63,6 +63,16 @@ class Retraining(Displayed, Outcome):
         what = "promoted" if self.decision.promote else "not promoted"
         return f"Retraining of {name} on {self.split.name} {self.split.version}: {what}, {self.decision.why}"
 
+    @property
+    def beside(self) -> list[str]:
+        """The sentences on what became of it: nothing new where it was reused, and what the registry holds."""
+        sentences = ["nothing has changed since this was decided, so nothing was done"] if self.reused else []
+        if version := self.registered:
+            sentences.append(
+                f"registry: {version.uri} {'is champion' if version.champion else 'is kept beside the champion'}"
+            )
+        return sentences
+
     def doubts(self, arrival: Audit | None, most: float | None) -> dict[str, str]:
         """Return what nothing can decide, each by what it is called, in sentences: what is unclear, and each warning.
 
