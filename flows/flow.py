@@ -21,7 +21,7 @@ import prefect
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks.parameters import Flag
-from evenfold.tasks.runtime.files import naming_once, room
+from evenfold.tasks.runtime.files import frames_are_tables, room
 from evenfold.tasks.runtime.home import CONSOLE, Home, overlapping
 from evenfold.tasks.runtime.limits import task_runner
 from evenfold.tasks.runtime.progress import at_stop, crash, setting, through_outages
@@ -138,10 +138,10 @@ class Flow(prefect.Flow[P, R]):
     deploy = partialmethod(prefect.Flow.deploy, entrypoint_type=EntrypointType.MODULE_PATH)
 
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
-        """Run the flow; a person's bad input raises before anything is started, and leaves nothing of a frame."""
+        """Run the flow; a person's bad input raises before anything is started."""
         body, under_prefect = cast(Body[P, R], self.fn), cast(Any, super().__call__)
         as_any_flow = FlowRunContext.get() is not None or return_state
-        with naming_once():
+        with frames_are_tables():
             request = self.asked.called(args, kwargs)
             call = Call(request, "") if as_any_flow else body.checked(request)
         if as_any_flow:

@@ -12,13 +12,13 @@ import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec, choose, choose_by_draws, chosen_inside
 from evenfold.estimates.errors import EvaluationError
 from evenfold.splitters import SplitError, Stream
-from evenfold.tasks.fits import fit_fold, require_inner
+from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.looks import record_tuning
 from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
 from evenfold.tasks.steps import finished_each, run
-from evenfold.tasks.work import Work, work_of
+from evenfold.tasks.work import Work, require_inner, work_of
 
 from . import definitions
 from .evaluation import Fits, fit_more, fit_splits, look_at_holdout, require_level_gap

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 from math import inf
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
-from evenfold.estimates.models.fit import inner_pairs
-from evenfold.estimates.results import MOST_FOLDS, hearing
-from evenfold.splitters import SplitError, Splitter
+from evenfold.estimates.results import hearing
 
 from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef
 from .parameters import Model, TimeLimit
@@ -22,8 +19,8 @@ from .runtime.home import Home
 from .runtime.limits import limited, within
 from .runtime.progress import setting
 from .runtime.signing import sign
-from .steps import REFRESHING, UNDER_KEY, finished_here, step, tell
-from .work import Work, further_pairs, key_of_fit, work_of
+from .steps import REFRESHING, finished_here, step, tell
+from .work import Work, job_of, key_of_fit, work_of
 
 
 def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: object) -> str | None:
@@ -31,19 +28,8 @@ def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", *
     return None if i == "holdout" else f"score/{key_of_fit(work_of(split, model), i, of)}"
 
 
-def _name(work: Work, i: Fits, of: str | int) -> str:
-    """Return what a fit is called, or a block of them."""
-    numbers = f"{i[0]}-{i[1] - 1}" if isinstance(i, (tuple, list)) else i
-    if of not in ("folds", "inside"):
-        return f"{of if isinstance(of, str) else f'{of} repeats'}, further fit {numbers}"
-    if isinstance(i, (tuple, list)):
-        return f"{'draws' if work.manifest.kind == 'draws' else 'folds'} {numbers}"
-    title = i if isinstance(i, str) else work.manifest.membership.split_title(i)
-    return title if of == "folds" else f"inside {title}"
-
-
 def _title(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: object) -> str:
-    return f"fit {_name(work_of(split, model), i, of)}"
+    return f"fit {job_of(work_of(split, model), i, of).name}"
 
 
 @step(key_of=_key, run_name=_title)
@@ -60,78 +46,40 @@ def fit_fold(
     recipe, seed and versions of libraries is fitted once. Raises EvaluationError, ModelError or SplitError, as where a
     strategy cannot split some of the rows again.
     """
-    work = work_of(split, model)
-    key = _unchanged(key_of_fit(work, i, of))
-    return within(time_limit, _name(work, i, of), _fit, split, i, model, of, key)
+    name = "" if time_limit is None else job_of(work_of(split, model), i, of).name
+    return within(time_limit, name, _fit, split, i, model, of)
 
 
-def _fit(split: SplitRef, i: Fits, model: Any, of: str | int, key: str) -> FitResult:
+def _fit(split: SplitRef, i: Fits, model: Any, of: str | int) -> FitResult:
     work = work_of(split, model)
+    key, job, problem = key_of_fit(work, i, of), job_of(work, i, of), work.problem
+    how: Any = {"seed": work.manifest.spec.seed, "inner": work.inner}
     scores: list[FoldScore] = []
     n_fits, losses = 1, None
-    with limited(work.problem.X.size):
+    with limited(problem.X.size):
         if work.manifest.kind == "draws" and isinstance(i, (tuple, list)):
-            draws = ((number, work.pair(number)) for number in range(*i))
-            scored = score_draws(work.problem, draws, seed=work.manifest.spec.seed, inner=work.inner)
-            table, sums = scored.to_frames()
+            draws = ((number, pair) for number, (pair, _) in zip(range(*i), job.fits, strict=True))
+            table, sums = score_draws(problem, draws, **how).to_frames()
             losses = keep_predictions(sums, f"{key}-rows")
-        elif of == "folds":
-            fits = list(_scored(work, i))
-            table = work.keyed(pd.concat([each for _, each in fits], ignore_index=True))
+        elif job.scored:
+            fits = [fit_and_score(problem, train, test, **called, **how) for (train, test), called in job.fits]
+            table = work.keyed(pd.concat([predicted for _, predicted in fits], ignore_index=True))
             scores = [score for score, _ in fits]
         else:
-            frames = list(_predicted(work, i, of))
+            frames = [fit_predictions(problem, train, test, **called, **how) for (train, test), called in job.fits]
             table, n_fits = pd.concat(frames, ignore_index=True), len(frames)
     which: Any = i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i)
     return FitResult(
-        key=key, split_id=work.manifest.split_id, fingerprint=work.fingerprint, model=work.problem.model,
+        key=key, split_id=work.manifest.split_id, fingerprint=work.fingerprint, model=problem.model,
         i=which, of=of, scores=scores, predictions=keep_predictions(table, key), losses=losses, n_fits=n_fits,
     )  # fmt: skip
 
 
-def _scored(work: Work, i: Fits) -> Iterator[tuple[FoldScore, pd.DataFrame]]:
-    """Yield the scores and the predictions of each fit that is scored."""
-    fit = partial(fit_and_score, work.problem, seed=work.manifest.spec.seed, inner=work.inner)
-    if isinstance(i, str):
-        rows = work.manifest.in_use.unlocked
-        train, test = (rows, rows) if i == "all rows" else work.manifest.locked_pair()
-        yield fit(work.at_hand(train), work.at_hand(test), name=i)
-        return
-    for number in range(*i) if isinstance(i, (tuple, list)) else [i]:
-        (repeat, fold), name = work.manifest.membership.split_name(number), work.manifest.membership.split_title(number)
-        yield fit(*work.pair(number), name=name, repeat=repeat, fold=fold, importance=number < MOST_FOLDS)
-
-
-def _predicted(work: Work, i: Any, of: str | int) -> Iterator[pd.DataFrame]:
-    """Yield the predictions of each fit that only predicts."""
-    fit = partial(fit_predictions, work.problem, seed=work.manifest.spec.seed, inner=work.inner)
-    if of != "inside":
-        yield fit(*further_pairs(work, of)[i], name=_name(work, i, of))
-        return
-    train, _ = work.pair(i)
-    pairs = inner_pairs(work.problem, train, work.manifest.spec.seed, require_inner(work))
-    for fold, (inside, out) in enumerate(pairs):
-        name = f"inner fold {fold} of {work.manifest.membership.split_title(i)}"
-        yield fit(train[inside], train[out], name=name, fold=fold)
-
-
-def require_inner(work: Work) -> Splitter:
-    """Return the strategy of the inner folds; raises SplitError where it cannot split some of the rows again."""
-    if work.inner is None:
-        name = type(work.manifest.splitter).__name__
-        raise SplitError(
-            f"{name} cannot split the training rows of a fold again, so nothing can be chosen inside them; "
-            "tune without nested, or use folds such as KFold, StratifiedKFold or BalancedGroupKFold."
-        )
-    return work.inner
-
-
 @step(
-    run_name=lambda split, block, model=None, of="folds", **_: _title(split, block, model, of),
-    retries=0,
-    message=lambda came: ", ".join(
-        "failed" if fit is None else "cached" if cached else "fitted" for fit, cached in came
+    run_name=lambda split, block, model=None, of="folds", **_: (
+        f"fit {'folds' if of == 'folds' else 'further fits'} {block[0]}-{block[1] - 1}"
     ),
+    retries=0,
 )
 def fit_short(
     split: SplitRef, block: Block, model: Model = None, *, of: str | int = "folds", refresh: bool = False,
@@ -140,8 +88,8 @@ def fit_short(
     """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
     Each fit is locked, found and kept under its own score key: a kill loses only the one under way. Returns for each
-    its result, None where it failed, which stops no other, and whether it came from the cache, as the run's state says;
-    ``refresh`` computes again what that holds. ``apart``: in a process of their own.
+    its result, None where it failed, which stops no other, and whether it came from the cache; ``refresh`` computes
+    again what that holds. ``apart``: in a process of their own.
     """
     return within(
         inf if apart else None, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh
@@ -178,13 +126,13 @@ def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int
 @step(
     key_of=lambda split, model=None, i=None: f"model/{final_key(work_of(split, model), i)}",
     run_name=lambda split, model=None, i=None: (
-        f"fit the model of {_name(work_of(split, model), 'all rows' if i is None else i, 'folds')}"
+        f"fit the model of {job_of(work_of(split, model), 'all rows' if i is None else i).name}"
     ),
 )
 def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file; the log has its warnings."""
     work = work_of(split, model)
-    key = _unchanged(final_key(work, i))
+    key = final_key(work, i)
     rows = work.at_hand(work.manifest.in_use.unlocked) if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
     with limited(work.problem.X.size), hearing() as heard:
@@ -209,11 +157,3 @@ def keep_predictions(table: pd.DataFrame | pa.Table, key: str) -> KeptFile:
     content = parquet_bytes(arrow, use_dictionary=words)
     write_aside(path, lambda aside: aside.write_bytes(content))
     return KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
-
-
-def _unchanged(key: str) -> str:
-    """Return the key; raises EvaluationError where the step's was made of data that were written since."""
-    wanted = UNDER_KEY.get()
-    if wanted is not None and wanted.partition("/")[2] != key:
-        raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
-    return key

@@ -171,9 +171,11 @@ class FitResult(Outcome):
         return self.scores[0]
 
     @property
-    def block(self) -> range:
-        """The numbers of the splits of a block."""
-        return range(*self.i) if isinstance(self.i, tuple) else range(0)
+    def splits(self) -> range:
+        """The numbers of its splits; none for what is of other rows."""
+        if isinstance(self.i, str):
+            return range(0)
+        return range(*self.i) if isinstance(self.i, tuple) else range(self.i, self.i + 1)
 
 
 class FinalModel(Outcome):

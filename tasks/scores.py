@@ -27,7 +27,7 @@ from .parameters import Intervals, Level
 from .results.store import remember
 from .runtime.home import Home
 from .steps import step
-from .work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
+from .work import Work, key_of_fit, preimage_of_fits, work_of
 
 
 @step(run_name=lambda split, **_: f"combine the scores on {split.name}", retries=0)
@@ -50,9 +50,8 @@ def aggregate(
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
-    _require_fits(results, apparent)
-    work = _one_work(split, results, [*([apparent] if apparent else []), *refits], interval)
-    n, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
+    work = _one_work(split, results, apparent, refits)
+    n, n_splits = sum(len(fit.splits) for fit in results), work.manifest.n_splits
     if n < n_splits and not errors:
         errors = [f"{n} of {n_splits} splits are given, and the estimates are of these alone."]
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
@@ -70,21 +69,6 @@ def aggregate(
     confusion = estimates.Confusion.of(work.problem, predictions, not evaluated.predictions)
     update = {"estimates": conclusion, "levels": levels, "confusion": confusion}
     return evaluated.model_copy(update=update | {"interval": interval, "level": level})
-
-
-def _require_fits(results: Sequence[object], apparent: FitResult | None) -> None:
-    """Raise EvaluationError for what is no result of a split, and for an apparent score that is not of all rows."""
-    for fit in results:
-        if not isinstance(fit, FitResult):
-            what = type(fit).__name__
-            raise EvaluationError(f"a {what} is no result of a fit; pass a list of what fit_fold returns.")
-        if fit.of != "folds" or isinstance(fit.i, str):
-            name = fit.i if fit.of == "folds" else fit.of
-            what = f"what is called {name!r} is no result of a split"
-            raise EvaluationError(f"{what}; pass what fit_fold returns of one.")
-    if apparent is not None and apparent.i != "all rows":
-        name = apparent.score.name
-        raise EvaluationError(f"apparent is of {name!r}; pass what fit_fold(split, 'all rows', model) returns.")
 
 
 def _levels_of(evaluated: Evaluated, predictions: pd.DataFrame, work: Work, level: float) -> list[LevelScore]:
@@ -142,39 +126,36 @@ def unaggregated(
     )  # fmt: skip
 
 
-def _one_work(split: SplitRef, results: Sequence[FitResult], others: Sequence[FitResult], interval: str) -> Work:
-    fits, model = [*results, *others], results[0].model
-    work = work_of(split, model)
-    same = all(fit.fingerprint == work.fingerprint and fit.model == model for fit in fits)
-    if not (same and all(_is_of(fit, work, interval) for fit in fits)):
+def _one_work(
+    split: SplitRef, results: Sequence[FitResult], apparent: FitResult | None, refits: Sequence[FitResult]
+) -> Work:
+    """Return what the results are of; raises EvaluationError where that is not one thing, or not what is asked."""
+    for fit in results:
+        if not isinstance(fit, FitResult) or fit.of != "folds" or not fit.splits:
+            what = f"the fit {fit.i!r} ({fit.of})" if isinstance(fit, FitResult) else f"a {type(fit).__name__}"
+            raise EvaluationError(f"{what} is no result of a split; pass a list of what fit_fold returns of one.")
+    if apparent is not None and apparent.i != "all rows":
+        raise EvaluationError(f"apparent is of {apparent.i!r}; pass what fit_fold(split, 'all rows', model) returns.")
+    work = work_of(split, results[0].model)
+    if not all(_is_of(fit, work) for fit in (*results, *filter(None, [apparent]), *refits)):
         raise EvaluationError(
             "the data changed while they were evaluated, or the results are of several models or splits; "
             "run the evaluation again."
         )
-    most, times = Counter(i for fit in results for i in _splits_of(fit, work)).most_common(1)[0]
+    most, times = Counter(i for fit in results for i in fit.splits).most_common(1)[0]
     if times > 1:
         name = work.manifest.membership.split_title(most)
         raise EvaluationError(f"{name} is given {times} times; give each result once.")
     return work
 
 
-def _is_of(fit: FitResult, work: Work, interval: str) -> bool:
-    """Return whether a result is of the split of ``work``; of two with a fold in common one is kept, and names one."""
-    if fit.split_id == work.manifest.split_id:
-        return True
+def _is_of(fit: FitResult, work: Work) -> bool:
+    """Return whether a result is of this work; of two splits with a fold in common one is kept, and names one."""
+    if (fit.fingerprint, fit.model) != (work.fingerprint, work.problem.model):
+        return False
     with suppress(SplitError):
-        if fit.of == "folds":
-            return fit.key == key_of_fit(work, fit.i)
-        return fit.key in {key_of_fit(work, i, interval) for i in range(len(further_pairs(work, interval)))}
+        return fit.split_id == work.manifest.split_id or fit.key == key_of_fit(work, fit.i, fit.of)
     return False
-
-
-def _splits_of(fit: FitResult, work: Work) -> range:
-    """Return the numbers of the splits that a result says it is of."""
-    if not fit.scores:
-        return fit.block
-    first = fit.score.repeat * (work.manifest.n_splits // work.manifest.membership.n_repeats) + fit.score.fold
-    return range(first, first + len(fit.scores))
 
 
 def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:

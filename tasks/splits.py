@@ -22,15 +22,13 @@ from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
 from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below, versions_in
 from evenfold.tasks.requests import SplitFields, flat
-from evenfold.tasks.results.store import bucket_of, remember
+from evenfold.tasks.results.store import Bucket, bucket_of, remember
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, write_aside
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.runtime.limits import unlogged
 from evenfold.tasks.steps import is_refreshing, step
 
 from evenfold import manifests
-
-MOST_TRIES = 20
 
 
 def _planned(
@@ -68,43 +66,47 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     by ``data_engine``: the manifest is the same. Raises SplitError.
     """
     plan, path = _planned(data, spec, **fields)
-    folder, reused = placed(plan, Home.here())
+    decided = placed(plan, path)
     remember(plans.preimage_of(plan), partial(plans.marks_of, plan))
     plans.forget_plans()
-    return SplitRef.of(StoredManifest(folder), folder, path, reused).asked(plan.spec)
+    return decided
 
 
-def placed(plan: Plan, home: Home, staged: Path | None = None) -> tuple[Path, bool]:
-    """Return the version that holds this decision, and whether it was there before: not where it is decided anew.
+def placed(plan: Plan, data: str, staged: Path | None = None) -> SplitRef:
+    """Return what names the version that holds this decision, made before or now.
 
     ``staged``: where a new one is written and stays until it is committed.
     """
+    home, name, again = Home.here(), plan.spec.name, is_refreshing()
     home.make()
-    bucket, name, again = bucket_of(home), plan.spec.name, is_refreshing()
+    bucket, versions = bucket_of(home), home.splits / name
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{name}"):
-        manifest = plan.decide() if again else None
-        for _ in range(MOST_TRIES):
-            if bucket:
-                bucket.fetch_splits(name)
-            versions = home.splits / name
-            earlier = next(plans.made_by(plan, home, name), None)
-            if earlier is not None and plans.is_intact(earlier):
-                _require_budget(earlier, plan)
-                return earlier, not again
-            elsewhere = plans.decided_elsewhere(home, plan) if manifest is None else None
-            manifest = manifest or elsewhere
-            majors = [version_in(path.name)[0] for path in versions_in(versions)]
-            version = f"{max(majors, default=0) + 1}.0" if earlier is None else earlier.name
-            if earlier is not None:  # damaged: out of the way, with what is in it
-                aside = versions / f".damaged-{uuid4().hex[:8]}"
-                aside.mkdir()
-                earlier.rename(aside / earlier.name)
-            folder = manifests.write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
-            if staged or not bucket or bucket.offer_split(folder):
-                return folder, elsewhere is not None
-            shutil.rmtree(folder)  # another machine was first with this version of another decision: it is fetched next
-    raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
+        if bucket:
+            bucket.fetch_splits(name)
+        earlier = next(plans.made_by(plan, home, name), None)
+        if earlier is not None and plans.is_intact(earlier):
+            _require_budget(earlier, plan)
+            return _named(StoredManifest(earlier), data, staged, not again).asked(plan.spec)
+        elsewhere = None if again else plans.decided_elsewhere(home, plan)
+        majors = [version_in(path.name)[0] for path in versions_in(versions)]
+        version = f"{max(majors, default=0) + 1}.0" if earlier is None else earlier.name
+        if earlier is not None:  # damaged: out of the way, with what is in it
+            aside = versions / f".damaged-{uuid4().hex[:8]}"
+            aside.mkdir()
+            earlier.rename(aside / earlier.name)
+        decided = (elsewhere or plan.decide()).altered(version=version)
+        folder = manifests.write_manifest(decided, home.splits, staged)
+        if staged is None:
+            _offer(bucket, folder)
+    return _named(StoredManifest(folder), data, staged, elsewhere is not None).asked(plan.spec)
+
+
+def _offer(bucket: Bucket | None, folder: Path) -> None:
+    """Put a version into the bucket, if there is one; SplitError where another machine was first with another one."""
+    if bucket and not bucket.offer_split(folder):
+        shutil.rmtree(folder)
+        raise SplitError(f"{folder.parent.name} {folder.name} was made on another machine meanwhile; run it again.")
 
 
 def _require_budget(folder: Path, plan: Plan) -> None:
@@ -158,13 +160,10 @@ def newest(
         bucket.fetch_splits(spec.name)
     versions = {version_in(path.name): (path, header) for path, header in versions_below(home, spec.name)}
     if champion and (split_id := champion.tags.get("evenfold.split_id")):
-        names = [version for version, (_, header) in versions.items() if header["split_id"] == split_id]
-        of_tag = [each for each in names if f"{spec.name}@{each[0]}.{each[1]}" == champion.tags.get("evenfold.spec")]
-        end = max(of_tag or names, default=None)
-        while end and (grown := versions.get((end[0], end[1] + 1))):
-            if grown[1].get("parent_split_id") != versions[end][1]["split_id"]:
-                break
-            end = (end[0], end[1] + 1)
+        same = [version for version, (_, header) in versions.items() if header["split_id"] == split_id]
+        of_tag = [each for each in same if f"{spec.name}@{each[0]}.{each[1]}" == champion.tags.get("evenfold.spec")]
+        line = {version[0] for version in sorted(of_tag or same)[-1:]}
+        end = max((version for version in versions if version[0] in line), default=None)
         if end and _has_rules(versions[end][0], spec):
             return versions[end][0]
         if on_refused == "stop":
@@ -312,11 +311,11 @@ def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
 
     What was decided by this very plan before is returned as it lies. SplitError.
     """
-    path = from_anywhere(data_reference(data, Home.here()))
+    path = from_anywhere(data)
     plan = plans.plan_of(spec, path)
-    folder, reused = placed(plan, Home.here(), Path(staged))
+    decided = placed(plan, path, Path(staged))
     plans.forget_plans()
-    return _named(StoredManifest(folder), path, Path(staged), reused).asked(plan.spec)
+    return decided
 
 
 def _named(manifest: StoredManifest, data: str, staged: Path | None, reused: bool = False) -> SplitRef:
@@ -337,10 +336,8 @@ def _joined(
         grown = extension_of(str(folder), path, batch, merged, max_missing)
         new = not grown.manifest.uri
         written = manifests.write_manifest(grown.manifest, folder.parent.parent, staged) if new else folder
-        if staged is None and (bucket := bucket_of(home)) and not bucket.offer_split(written):
-            shutil.rmtree(written)
-            name = f"{folder.parent.name} {written.name}"
-            raise SplitError(f"{name} was made on another machine meanwhile; run it again.")
+        if staged is None:
+            _offer(bucket_of(home), written)
     return Growth(
         split=_named(StoredManifest(written), path, staged, written.name in there),
         parent_split_id=grown.manifest.parent_split_id,

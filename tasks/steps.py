@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor, as_completed as ended
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
@@ -24,7 +24,7 @@ from uuid import UUID
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks.results.store import kept, ready
-from evenfold.tasks.runtime.files import naming_once
+from evenfold.tasks.runtime.files import frames_are_tables
 from evenfold.tasks.runtime.home import Settings, redacted, travelling
 from evenfold.tasks.runtime.limits import ALONE, task_runner
 from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook
@@ -36,13 +36,11 @@ from prefect.events import emit_event
 from prefect.futures import as_completed
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_TASKS_REFRESH_CACHE, PREFECT_UI_URL
-from prefect.states import Completed
 from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 
 from .outcomes import Outcome
 
 REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
-UNDER_KEY: ContextVar[str | None] = ContextVar("evenfold_under_key", default=None)
 P = ParamSpec("P")
 R = TypeVar("R")
 RETRY_SECONDS = (2, 8, 30)
@@ -53,43 +51,36 @@ class Body(Generic[P, R]):
     """The function of a step, with what names its runs and its results.
 
     In a task run of the step, the result is looked for and kept in the content store, unless an option of the user's
-    own says when or where Prefect keeps it. Called by hand it computes. ``message``: what a run's state says of it.
+    own says when or where Prefect keeps it. Called by hand it computes.
     """
 
     __name__: str
 
     def __init__(
-        self, fn: Callable[P, R], key_of: Callable[..., str | None] | None, run_name: Callable[..., str] | None,
-        message: Callable[[R], str] | None = None,
-    ) -> None:  # fmt: skip
-        self.fn, self.key_of, self.run_name, self.message = naming_once()(fn), key_of, run_name, message
+        self, fn: Callable[P, R], key_of: Callable[..., str | None] | None, run_name: Callable[..., str] | None
+    ) -> None:
+        self.fn, self.key_of, self.run_name = frames_are_tables()(fn), key_of, run_name
         update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns for these arguments."""
         run = TaskRunContext.get()
-        if run is None or run.task.fn is not self:
+        if run is None or run.task.fn is not self or not _in_store(run.task):
             return self.fn(*args, **kwargs)
-        if _in_store(run.task):
-            value, cached = self.kept(args, kwargs, is_refreshing())
-            # Whoever waited for another's computation has its result.
-            return Completed(name="Cached", data=value) if cached else value  # type: ignore[return-value]
-        value = self.fn(*args, **kwargs)
-        # Prefect takes a state for what its task has come to, and its data for what it returned.
-        return value if self.message is None else Completed(message=self.message(value), data=value)  # type: ignore[return-value]
+        # Whoever waited for another's computation has its result; a state would be all that a plain call returns.
+        return self.kept(args, kwargs, is_refreshing())[0]
 
     def kept(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], again: bool) -> tuple[R, bool]:
         """Return what is kept of the function for these arguments, or compute and keep it; and whether it was kept."""
-        with naming_once():
+        with frames_are_tables():
             key = self.key_of(*args, **kwargs) if self.key_of else None
-            if key is None:
-                return self.fn(*args, **kwargs), False
-            with setting(UNDER_KEY, key):
-                return kept(key, lambda: self.fn(*args, **kwargs), again)
+        if key is None:
+            return self.fn(*args, **kwargs), False
+        return kept(key, lambda: self.fn(*args, **kwargs), again)
 
     def title(self, parameters: dict[str, Any]) -> str:
         """Return the name of a task run: the task's own where what it takes is not known yet, or bad."""
-        with naming_once(), suppress(Exception):  # the run itself says what is wrong
+        with suppress(Exception):  # the run itself says what is wrong
             if self.run_name is not None:
                 return self.run_name(**parameters)
         return self.__name__.replace("_", " ")
@@ -124,11 +115,10 @@ class ByContent(CachePolicy):
         """Return the key of these inputs; None where nothing is kept, or they are bad: the task then says why."""
         assert self.body is not None
         assert self.body.key_of is not None
-        with naming_once():
-            try:
-                key = self.body.key_of(**inputs)
-            except EvenfoldError:
-                return None
+        try:
+            key = self.body.key_of(**inputs)
+        except EvenfoldError:
+            return None
         if key is None:
             return None
         place = task_ctx.result_store
@@ -152,17 +142,16 @@ def _in_store(task: Task[..., Any]) -> bool:
 
 
 def step(
-    key_of: Callable[..., str | None] | None = None, run_name: Callable[..., str] | None = None, retries: int = 2,
-    message: Callable[[Any], str] | None = None,
-) -> Callable[[Callable[P, R]], Task[P, R]]:  # fmt: skip
+    key_of: Callable[..., str | None] | None = None, run_name: Callable[..., str] | None = None, retries: int = 2
+) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Return a decorator that makes a function a Prefect task.
 
     ``key_of`` takes its parameters and returns the key of its result; without it, or for None, nothing is cached.
-    ``run_name``: what the task run is called, for the same; ``message``: what its state says, for what it returned.
+    ``run_name``: what the task run is called, for the same.
     """
 
     def made(fn: Callable[P, R]) -> Task[P, R]:
-        body = Body(fn, key_of, run_name, message)
+        body = Body(fn, key_of, run_name)
         return Task(
             body,
             name=fn.__name__.replace("_", " "),
@@ -204,10 +193,6 @@ def flow_run_tags() -> dict[str, str]:
 
 
 EngineName = Literal["prefect", "plain"]
-DIED_TWICE = (
-    "2 worker processes died under it, as when memory runs out; set EVENFOLD_WORKERS lower or use larger machines, "
-    "and run it again"
-)
 _ENGINE: ContextVar[EngineName] = ContextVar("evenfold_engine", default="prefect")
 
 
@@ -257,10 +242,7 @@ def run(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 def finished(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
     """Return what a step came to."""
-    if _ENGINE.get() == "plain":
-        return finished_here(task, *args, **kwargs)
-    submit: Any = _fresh(task)
-    return _came_to(submit(*args, return_state=True, **kwargs))
+    return next(finished_each(task, [args], **kwargs))[1]
 
 
 def finished_each(
@@ -268,37 +250,58 @@ def finished_each(
 ) -> Iterator[tuple[int, Finished[R]]]:
     """Yield the number of each call and what it came to, in the order in which they finish."""
     if _ENGINE.get() == "plain":
-        yield from _in_threads(task, calls, shared)
+        yield from _in_threads(partial(finished_here, task, **shared), calls)
         return
-    fresh = _fresh(task)
-    futures, lost = {}, []
-    for number, args in enumerate(calls):
-        try:
-            futures[fresh.submit(*args, **shared)] = number
-        except BrokenExecutor:  # a pool that broke under earlier calls takes no more
-            lost.append(number)
-    for number, done in _outcomes(futures):
-        if isinstance(done.error, BrokenExecutor):
-            lost.append(number)
-        else:
-            yield number, done
+    keeps = isinstance(task.cache_policy, ByContent)
+    fresh = task.with_options(refresh_cache=True) if keeps and REFRESHING.get() else task
+    lost = yield from _submitted(lambda args: fresh.submit(*args, **shared), dict(enumerate(calls)))
     if lost:
         log("a worker process died", again=len(lost))
         with task_runner() as runner:
             # By the new runner itself, which takes parameters by name: the task's own submit() goes to the broken pool.
-            parameters = inspect.signature(task.fn)
-            again = {runner.submit(fresh, parameters.bind(*calls[n], **shared).arguments): n for n in lost}
-            for number, done in _outcomes(again):
-                dead = isinstance(done.error, BrokenExecutor)
-                yield number, Finished(error=EvaluationError(f"{task.name}: {DIED_TWICE}")) if dead else done
+            bind = inspect.signature(task.fn).bind
+            lost = yield from _submitted(lambda args: runner.submit(fresh, bind(*args, **shared).arguments), lost)
+        error = EvaluationError(
+            f"{task.name}: 2 worker processes died under it, as when memory runs out; set EVENFOLD_WORKERS lower or "
+            "use larger machines, and run it again"
+        )
+        yield from ((number, Finished(error=error)) for number in lost)
+
+
+Calls = dict[int, tuple[Any, ...]]
+
+
+def _submitted(
+    submit: Callable[[tuple[Any, ...]], Any], calls: Calls
+) -> Generator[tuple[int, Finished[Any]], None, Calls]:
+    """Yield what each call came to, but for those whose pool broke under them, which are returned."""
+    futures, lost = {}, {}
+    for number, args in calls.items():
+        try:
+            futures[submit(args)] = number
+        except BrokenExecutor:  # a pool that broke under earlier calls takes no more
+            lost[number] = args
+    for future in as_completed(list(futures)):
+        try:
+            future.wait()
+            came_to = future.state.result(raise_on_failure=False)
+        except BrokenExecutor as error:
+            came_to = error
+        if isinstance(came_to, BrokenExecutor):
+            lost[futures[future]] = calls[futures[future]]
+        elif isinstance(came_to, Exception):
+            yield futures[future], Finished(error=came_to)
+        else:
+            yield futures[future], Finished(came_to, cached=future.state.name == "Cached")
+    return lost
 
 
 def _in_threads(
-    task: Task[..., R], calls: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]
+    call: Callable[..., Finished[R]], calls: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Finished[R]]]:
     workers = min(Settings.here().n_workers, len(calls))
     if workers < 2:
-        yield from ((number, finished_here(task, *args, **shared)) for number, args in enumerate(calls))
+        yield from ((number, call(*args)) for number, args in enumerate(calls))
         return
     pool = ThreadPoolExecutor(workers)
     futures: dict[Future[Finished[R]], int] = {}
@@ -306,32 +309,10 @@ def _in_threads(
         for number, args in enumerate(calls):
             context = copy_context()
             context.run(ALONE.set, False)
-            call = partial(finished_here, task, *args, **shared)
-            futures[pool.submit(context.run, call)] = number
+            futures[pool.submit(context.run, call, *args)] = number
         yield from ((futures[future], future.result()) for future in ended(futures))
     finally:  # whoever stops waits for none
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _fresh(task: Task[P, R]) -> Task[P, R]:
-    keeps = isinstance(task.fn, Body) and task.fn.key_of is not None
-    return task.with_options(refresh_cache=True) if keeps and REFRESHING.get() else task
-
-
-def _outcomes(futures: dict[Any, int]) -> Iterator[tuple[int, Finished[Any]]]:
-    for future in as_completed(list(futures)):
-        try:
-            future.wait()
-            yield futures[future], _came_to(future.state)
-        except BrokenExecutor as error:
-            yield futures[future], Finished(error=error)
-
-
-def _came_to(state: Any) -> Finished[Any]:
-    value = state.result(raise_on_failure=False)
-    if isinstance(value, Exception):
-        return Finished(error=value)
-    return Finished(value, cached=state.name == "Cached")
 
 
 def finished_here(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from evenfold.estimates import Evidence, FoldScore, ModelSpec, Problem
+from evenfold.estimates.models.fit import inner_pairs
+from evenfold.estimates.results import MOST_FOLDS
 from evenfold.manifests import Manifest, NoRoomError, SplitSpec, digest_json
 from evenfold.manifests.balance import columns_of_folds, levels_of
 from evenfold.manifests.plan import places_of
@@ -20,7 +23,7 @@ from evenfold.manifests.tables.canonical import coded
 from evenfold.manifests.tables.keys import WhichRows, waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
-from evenfold.tasks.runtime.home import Lock, Settings
+from evenfold.tasks.runtime.home import Settings
 from numpy.typing import NDArray
 
 from evenfold import estimates, manifests
@@ -119,19 +122,21 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     recipe = ModelSpec.of(model)
     state, folders = (*stamp(data), *recipe.code.items()), (split.uri, split.staged)
     place = (data, state, folders, split.split_id, split.plan_id, split.rows)
-    original = _RECIPES.get((*place, recipe), recipe)
-    with _LOADING.held():  # folds that begin at once would each read the table, and hold it
-        work = _work(*place, original)
-    _RECIPES[*place, work.problem.model] = original
+    with _LOADING:  # folds that begin at once would each read the table, and hold it
+        for number, (loaded, recipes, work) in enumerate(_LOADED):
+            if loaded == place and recipe in recipes:
+                _LOADED.append(_LOADED.pop(number))
+                return work
+        work = _work(*place, recipe)
+        _LOADED[:] = [*_LOADED[-1:], (place, (recipe, work.problem.model), work)]
     return work
 
 
 # A recipe that the data completed (its task, its metrics) is the same work as the one that was given.
-_RECIPES: dict[tuple[object, ...], ModelSpec] = {}
-_LOADING = Lock()
+_LOADED: list[tuple[tuple[object, ...], tuple[ModelSpec, ModelSpec], Work]] = []
+_LOADING = threading.Lock()
 
 
-@lru_cache(maxsize=2)
 def _work(
     data: str, _stamp: tuple[object, ...], places: tuple[str, str], split_id: str, plan_id: str, rows: WhichRows,
     recipe: ModelSpec,
@@ -232,33 +237,50 @@ def _number(i: object, most: int) -> bool:
     return isinstance(i, (int, np.integer)) and not isinstance(i, bool) and 0 <= int(i) <= most
 
 
-def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:
-    """Return the score key of what ``fit_fold`` fits; raises SplitError for what there is not.
+@dataclass(frozen=True)
+class Job:
+    """A call of ``fit_fold``: its name, what names its rows, and its fits, each as its rows and its result's names.
 
-    Other splits, and columns that the model does not read, leave it alone. More draws leave finished blocks and the one
-    fit on all rows alone; another locked part does not.
+    Where it is not ``scored``, it predicts only.
     """
+
+    name: str
+    membership: str
+    fits: Iterable[tuple[Pair, Any]]
+    scored: bool = True
+
+
+def job_of(work: Work, i: Fits, of: str | int = "folds") -> Job:
+    """Return what ``fit_fold`` fits; raises SplitError for what there is not."""
+    manifest = work.manifest
+    n, title, membership = manifest.n_splits, f"{manifest.name} {manifest.version}", manifest.membership
     if of not in ("folds", "inside"):
         pairs = further_pairs(work, of)
         if not _number(i, len(pairs) - 1):
             raise SplitError(f"{of!r} asks for {len(pairs)} further fits, and {i!r} is the number of none of them.")
         train, test = pairs[i]  # type: ignore[index]
+        name = f"{of if isinstance(of, str) else f'{of} repeats'}, further fit {i}"
         # -1 is no position: it parts the two sides, so that no other pair has the same bytes.
-        return _key_of(work, f"pair {_digest(train, np.array([-1]), test)}")
-    if i == "all rows":
-        return _key_of(work, f"all rows {_digest(work.manifest.in_use.unlocked)}")
-    if i == "holdout":
-        return _key_of(work, f"holdout {work.manifest.split_id}")
-    n, title = work.manifest.n_splits, f"{work.manifest.name} {work.manifest.version}"
+        digest = _digest(train, np.array([-1]), test)
+        return Job(name, f"pair {digest}", [((train, test), {"name": name})], scored=False)
+    if i in ("all rows", "holdout"):
+        rows = manifest.in_use.unlocked
+        train, test = manifest.locked_pair() if i == "holdout" else (rows, rows)
+        identity = manifest.split_id if i == "holdout" else _digest(rows)
+        return Job(str(i), f"{i} {identity}", [((work.at_hand(train), work.at_hand(test)), {"name": i})])
     if isinstance(i, (tuple, list)):
         if not (len(i) == 2 and all(_number(end, n) for end in i) and i[0] < i[1]):
             raise SplitError(f"{title} has no block {i!r}; give (first, last + 1) of its {n:,} splits, as (0, {n}).")
-        return _key_of(work, digest_json([_of_split(work, number) for number in range(*i)]))
-    if not _number(i, n - 1):
+        name = f"{'draws' if manifest.kind == 'draws' else 'folds'} {i[0]}-{i[1] - 1}"
+        digest = digest_json([_of_split(work, number) for number in range(*i)])
+        return Job(name, digest, (_fit_of(work, number) for number in range(*i)))
+    if isinstance(i, str) or not _number(i, n - 1):
         raise SplitError(f"{title} has no split {i!r}; its {n:,} are called 0 to {n - 1}.")
-    if of == "folds":
-        return _key_of(work, _of_split(work, i))
-    return _key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner_name}")
+    name = membership.split_title(i)
+    if of == "inside":
+        rows_inside = f"inside {manifest.in_use.digest(i)} by {work.inner_name}"
+        return Job(f"inside {name}", rows_inside, _inside(work, i), scored=False)
+    return Job(name, _of_split(work, i), (_fit_of(work, number) for number in [i]))
 
 
 def _of_split(work: Work, i: int) -> str:
@@ -268,11 +290,37 @@ def _of_split(work: Work, i: int) -> str:
     return digest_json(identity)
 
 
+def _fit_of(work: Work, i: int) -> tuple[Pair, Any]:
+    (repeat, fold), name = work.manifest.membership.split_name(i), work.manifest.membership.split_title(i)
+    return work.pair(i), {"name": name, "repeat": repeat, "fold": fold, "importance": i < MOST_FOLDS}
+
+
+def _inside(work: Work, i: int) -> Iterator[tuple[Pair, Any]]:
+    train, _ = work.pair(i)
+    pairs = inner_pairs(work.problem, train, work.manifest.spec.seed, require_inner(work))
+    for fold, (inside, out) in enumerate(pairs):
+        name = f"inner fold {fold} of {work.manifest.membership.split_title(i)}"
+        yield (train[inside], train[out]), {"name": name, "fold": fold}
+
+
+def require_inner(work: Work) -> Splitter:
+    """Return the strategy of the inner folds; raises SplitError where it cannot split some of the rows again."""
+    if work.inner is None:
+        name = type(work.manifest.splitter).__name__
+        raise SplitError(
+            f"{name} cannot split the training rows of a fold again, so nothing can be chosen inside them; "
+            "tune without nested, or use folds such as KFold, StratifiedKFold or BalancedGroupKFold."
+        )
+    return work.inner
+
+
 def _digest(*places: NDArray[np.int64]) -> str:
     return hashlib.sha256(b"".join(rows.astype("<i8").tobytes() for rows in places)).hexdigest()
 
 
-def _further_pairs(work: Work, method: str) -> list[Pair]:
+def _asked_pairs(work: Work, method: str) -> list[Pair]:
+    if work.manifest.kind == "draws" or method in ("auto", "none"):
+        return []
     frames, scores = [], []
     for i in range(work.manifest.n_splits):
         (repeat, fold), (train, test) = work.manifest.membership.split_name(i), work.pair(i)
@@ -294,12 +342,11 @@ def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
     As positions in the problem; they depend on the split, the seed and ``purpose`` alone. Repeats follow those that the
     split has; SplitError where its strategy has no other folds. Empty where an interval method asks for none.
     """
-    if isinstance(purpose, str) and (work.manifest.kind == "draws" or purpose in ("auto", "none")):
-        return []
     if purpose not in work.further:
-        work.further[purpose] = (
-            _further_pairs(work, purpose) if isinstance(purpose, str) else _repeated_pairs(work, purpose)
-        )
+        if isinstance(purpose, str):
+            work.further[purpose] = _asked_pairs(work, purpose)
+        else:
+            work.further[purpose] = _repeated_pairs(work, purpose)
     return work.further[purpose]
 
 
@@ -314,9 +361,13 @@ def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
     ]
 
 
-def _key_of(work: Work, membership: str) -> str:
-    """Return the score key of a membership: what a score depends on, and nothing else."""
-    rows, seed = f"{membership} of {work.keys_digest}", work.manifest.spec.seed
+def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:
+    """Return the score key of what ``fit_fold`` fits: what a score depends on, and nothing else.
+
+    Other splits, and columns that the model does not read, leave it alone. More draws leave finished blocks and the one
+    fit on all rows alone; another locked part does not. Raises SplitError for what there is not.
+    """
+    rows, seed = f"{job_of(work, i, of).membership} of {work.keys_digest}", work.manifest.spec.seed
     model, values, inner = work.problem.model, work.fingerprint, _inner_of(work)
     return estimates.score_key(model, membership=rows, fingerprint=values, seed=seed, inner=inner, code=work.code)
 

@@ -242,7 +242,7 @@ class _Record:
             split=SplitLink(name, split.split_id, on_disk or page_on_server(split, self.split_run, page)),
             origin=Origin(Path(split.data).name),
             levels=of.levels,
-            n_missing=split.n_splits - len(of.scores) - sum(len(block.block) for block in of.draws),
+            n_missing=split.n_splits - len(of.scores) - sum(len(block.splits) for block in of.draws),
             states={} if of.draws else {members.split_title(i): state for i, state in enumerate(self.states)},
             confusion=of.confusion,
         )

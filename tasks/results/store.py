@@ -11,7 +11,7 @@ import io
 import json
 import logging
 import re
-import shutil
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -101,11 +101,9 @@ class Bucket:
 
             return fsspec.filesystem(self.protocol, use_listings_cache=False)
         except (ImportError, ValueError):
-            package = _EXTRAS.get(self.protocol)
             raise SplitError(
-                f"EVENFOLD_RESULTS is a bucket ({self.protocol}://) and {package or 'what speaks it'} is not "
-                "installed; pip install "
-                + ("'evenfold[s3]'." if self.protocol == "s3" else f"{package or 'its fsspec package'}.")
+                f"EVENFOLD_RESULTS is a bucket ({self.protocol}://) and what speaks it is not installed; pip install "
+                f"{_PACKAGES.get(self.protocol, 'its fsspec package')}."
             ) from None
 
     def result(self, key: str) -> Outcome | None:
@@ -167,14 +165,13 @@ class Bucket:
         content = self._get(f"splits/{name}/{version}.zip")
         if content is None:
             raise LookupError(f"{name} {version} is not there")
-        aside = folder.parent / f".fetching-{uuid4().hex}"
-        try:
-            zipfile.ZipFile(io.BytesIO(content)).extractall(aside)
-            rename_unless_there(aside, folder)
-        except zipfile.BadZipFile:
-            raise LookupError(f"{name} {version} is no ZIP file") from None
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as aside:
+            try:
+                zipfile.ZipFile(io.BytesIO(content)).extractall(Path(aside, version))
+            except zipfile.BadZipFile:
+                raise LookupError(f"{name} {version} is no ZIP file") from None
+            rename_unless_there(Path(aside, version), folder)
 
     def _fetched(self, naming: Naming) -> Naming:
         if "uri" in naming:
@@ -219,8 +216,6 @@ class Bucket:
             try:
                 self.store.pipe_file(f"{self.place}/{name}", content, mode=mode)
             except FileExistsError:
-                if mode == "overwrite":
-                    raise
                 return False
         return True
 
@@ -235,7 +230,7 @@ class Bucket:
             ) from error
 
 
-_EXTRAS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
+_PACKAGES = {"s3": "'evenfold[s3]'", "gs": "gcsfs", "abfs": "adlfs"}
 
 
 def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:
@@ -264,6 +259,8 @@ def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]
         if earlier is not None:
             return earlier, True  # type: ignore[return-value]
         value = make()
+        if isinstance(value, (FitResult, FinalModel)) and not key.endswith(f"/{value.key}"):
+            raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
         if isinstance(value, Outcome):
             if bucket := bucket_of(home):
                 bucket.keep(key, value)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,9 +21,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_address
 
 from .home import Home
-
-# Frames, their files, and whether these were written for them.
-_NAMED: ContextVar[list[tuple[Any, Path, bool]] | None] = ContextVar("evenfold_named", default=None)
+from .progress import causes
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
@@ -62,14 +60,7 @@ def room(home: Home) -> Iterator[None]:
     except (EvaluationError, SplitError):  # not a gate or a model that failed for want of room: that is the news
         raise
     except Exception as error:
-        cause: BaseException | None = error
-        # Libraries wrap what the system said; `raise ... from None` leaves it as the context alone.
-        while cause is not None and not (
-            (isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT))
-            or any(words in str(cause) for words in _FULL)
-        ):
-            cause = cause.__cause__ or cause.__context__
-        if cause is None:
+        if not any(map(_is_full, causes(error))):
             raise
         raise EvaluationError(
             f"no space is left, or the disk refuses to write, for {home.path}, {home.shared} or {home.tracking_uri}; "
@@ -77,7 +68,10 @@ def room(home: Home) -> Iterator[None]:
         ) from error
 
 
-_FULL = ("disk is full", "No space left on device", "disk I/O error")  # as SQLite says it, in words only
+def _is_full(error: BaseException) -> bool:
+    by_number = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    # As SQLite says it, in words only.
+    return by_number or re.search("disk is full|No space left on device|disk I/O error", str(error)) is not None
 
 
 def from_anywhere(data: str) -> str:
@@ -93,39 +87,22 @@ def data_reference(data: Any, home: Home) -> str:
     """
     if isinstance(data, (str, Path)):
         return str(data)
-    frames = _NAMED.get()
-    for frame, path, _ in frames or ():
-        if frame is data and path.parent == home.data and path.exists():
-            return str(path)
     content = parquet_bytes(read_table(data).replace_schema_metadata(None))
     path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
-    is_new = not os.path.exists(path)
-    if is_new:
+    if not path.exists():
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content))
-    if frames is not None:
-        frames.append((data, path, is_new))
     return str(path)
 
 
-@contextmanager
-def naming_once() -> Iterator[None]:
-    """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file.
+_OF_A_FRAME = re.compile(r"[^\s'\"]*[0-9a-f]{32}\.parquet")
 
-    Files that were written for the outermost block go where it ends in a refusal, whose sentence says "the table".
-    """
-    outer = _NAMED.get()
-    token = _NAMED.set(frames := [] if outer is None else outer)
+
+@contextmanager
+def frames_are_tables() -> Iterator[None]:
+    """Have what is refused inside the block say "the table" of a frame's file, which nobody has named."""
     try:
         yield
     except (SplitError, ModelError) as error:
-        for _, path, _ in frames:
-            error.args = (str(error).replace(str(path), "the table"),)
-        for path in [path for _, path, is_new in frames if is_new] if outer is None else ():
-            path.unlink(missing_ok=True)
-            for folder in (path.parent, path.parent.parent):
-                with suppress(OSError):  # there is more in it
-                    folder.rmdir()
+        error.args = (_OF_A_FRAME.sub("the table", str(error)),)
         raise
-    finally:
-        _NAMED.reset(token)

@@ -1,7 +1,7 @@
 """Settings, where everything lies, and what Prefect and MLflow are told about it; locks; and passwords left out.
 
-Locks of files free themselves when their holder dies; a fork does not inherit those of threads. What is shown, logged,
-recorded or kept in a file goes through ``redacted``: passwords stay where they were set.
+Locks of files free themselves when their holder dies. What is shown, logged, recorded or kept in a file goes through
+``redacted``: passwords stay where they were set.
 """
 
 from __future__ import annotations
@@ -69,43 +69,25 @@ def locked(folder: Path, key: str) -> Iterator[None]:
         yield
 
 
-class Lock:
-    """A lock of this process's threads; a fork has one of its own, for whoever holds this one may not be there."""
-
-    def __init__(self) -> None:
-        self._begin_anew()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin_anew)
-
-    def _begin_anew(self) -> None:
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Let one thread at a time into the block."""
-        with self._lock:  # this very one to the end, also in a fork that leaves the block
-            yield
-
-
 def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
     """Make a generator a context that blocks of several threads hold together.
 
-    The first block enters it, the last that overlaps leaves it. A fork takes it as it is, with as many that hold it.
+    The first block enters it, the last that overlaps leaves it.
     """
-    lock, entered, holders = Lock(), ExitStack(), 0
+    lock, entered, holders = threading.Lock(), ExitStack(), 0
 
     @contextmanager
     @wraps(make)
     def hold() -> Iterator[None]:
         nonlocal holders
-        with lock.held():
+        with lock:
             if not holders:
                 entered.enter_context(contextmanager(make)())
             holders += 1
         try:
             yield
         finally:
-            with lock.held():
+            with lock:
                 holders -= 1
                 if not holders:
                     entered.close()

@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import cache, lru_cache
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import joblib
@@ -36,8 +38,8 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
     """Return what ``function`` returns, run in a process of its own that is killed after ``seconds``; None: no limit.
 
     The process has this one's environment and folder, and ends with it. Imports, some 3 seconds for the first, do not
-    count; 2,000,000 seconds or more are no limit. Raises EvaluationError, which names the step, when the time is up or
-    none at all, or the process dies or does not start, and the errors of ours that the function raises.
+    count. Raises EvaluationError, which names the step, when the time is up or none at all, or the process dies or does
+    not start, and the errors of ours that the function raises.
     """
     if seconds is None:
         return function(*arguments)
@@ -88,7 +90,7 @@ class _Worker:
             pickle.dump((sys.path, dict(os.environ), os.getcwd(), request), self.pipe)
             self.pipe.flush()
             begun = pickle.load(self.pipe)
-            self.socket.settimeout(seconds if seconds < MOST_SECONDS else None)
+            self.socket.settimeout(min(seconds, MOST_SECONDS))
             answer: tuple[Any, Exception | None] = pickle.load(self.pipe)
             return answer
         except TimeoutError:
@@ -108,25 +110,25 @@ _IDLE: dict[int, list[_Worker]] = {}  # of each process, for a fork has none
 def answer_requests(preloaded: list[str]) -> None:
     """Fork a process for every request that comes over stdin; when that ends, or one of them badly, end with it."""
     import_beforehand(preloaded)
-    signal.signal(signal.SIGCHLD, _end_with_child)
-    with contextlib.suppress(EOFError), socket.socket(fileno=0).makefile("rwb") as pipe:
-        while True:
-            request = pickle.load(pipe)
-            if not os.fork():
-                os._exit(_answer(pipe, *request))
-    os.killpg(0, signal.SIGKILL)  # the fit too, and whatever it has started
+    pipe, requests = socket.socket(fileno=0).makefile("rwb"), SimpleQueue[tuple[Any, ...]]()
 
+    def read() -> None:
+        with contextlib.suppress(EOFError):
+            while True:
+                requests.put(pickle.load(pipe))
+        os.killpg(0, signal.SIGKILL)  # the fit too, and whatever it has started
 
-def _end_with_child(*_: Any) -> None:
-    with contextlib.suppress(ChildProcessError):  # none is left
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # one signal may stand for several that ended
-            if ended[1]:
-                os._exit(abs(os.waitstatus_to_exitcode(ended[1])))
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        request = requests.get()
+        if not (fit := os.fork()):
+            os._exit(_answer(pipe, *request))
+        if code := os.waitstatus_to_exitcode(os.waitpid(fit, 0)[1]):
+            os._exit(abs(code))
 
 
 def _answer(pipe: Any, path: list[str], environment: dict[str, str], folder: str, request: bytes) -> int:
     """Run a request, which is from this very user's process, and return an exit code."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     sys.path[:] = path
     os.environ.clear()
     os.environ.update(environment)
@@ -198,7 +200,7 @@ def unlogged() -> Iterator[None]:
             each["disable"] = False
 
 
-@cache
+@cache  # of this process, before a fit under way has limited it
 def _cores() -> int:
     return int(joblib.cpu_count())
 

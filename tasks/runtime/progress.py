@@ -7,7 +7,6 @@ request is to blame.
 from __future__ import annotations
 
 import contextlib
-import html
 import os
 import signal
 import socket
@@ -74,10 +73,10 @@ def saying(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shown_in_a_notebook() -> Iterator[None]:
-    """Show in one line of a notebook's cell, which is updated, what is under way inside the block.
+    """Show in one line of a notebook's cell what is under way inside the block, and in the end how long it took.
 
     Nothing where somebody listens already, such as a terminal's bar, and where there is no notebook; the log is told
-    as well. When the block ends, the line says how long it took.
+    as well.
     """
     # IPython's display where a kernel runs this; elsewhere nothing is imported for it.
     ipython = sys.modules.get("IPython")
@@ -85,31 +84,22 @@ def shown_in_a_notebook() -> Iterator[None]:
     if getattr(shell, "kernel", None) is None or SAY.get() is not _to_the_log:
         yield
         return
-    display, guard, begun = sys.modules["IPython.display"].__dict__["display"], threading.Lock(), time.monotonic()
-    handles: list[Any] = []  # of the line, once there is one
+    begun, end = time.monotonic(), "stopped after"
+    line = sys.modules["IPython.display"].__dict__["display"]({"text/plain": ""}, raw=True, display_id=True)
 
-    def show(words: str, done: int = 1, of: int = 1) -> None:
-        words = f"{words} {time.monotonic() - begun:.0f} s"
-        bar = f'<progress value="{done}" max="{max(of, 1)}" aria-label="progress"></progress>'
-        bundle = {"text/plain": words, "text/html": f"{bar} <span>{html.escape(words)}</span>"}
-        with guard:  # fits end in several threads
-            if handles:
-                handles[0].update(bundle, raw=True)
-            else:
-                handles.append(display(bundle, raw=True, display_id=True))
+    def show(words: str) -> None:
+        line.update({"text/plain": f"{words} {time.monotonic() - begun:.0f} s"}, raw=True)
 
     def say_here(what: str, done: int, of: int) -> None:
         _to_the_log(what, done, of)
-        show(f"{what}: {done:,} of {of:,}," if of > 1 else f"{what},", done, of)
+        show(f"{what}: {done:,} of {of:,}," if of > 1 else f"{what},")
 
-    end = "stopped after"
     try:
         with setting(SAY, say_here):
             yield
         end = "done after"
     finally:
-        if handles:
-            show(end)
+        show(end)
 
 
 SECONDS = 2.0
@@ -192,19 +182,25 @@ AGAIN_SECONDS = (60.0, 300.0, 900.0)
 SOON_SECONDS = (1.0, 3.0)
 
 
-def unreachable(error: BaseException | None) -> bool:
-    """Return whether an error comes from a server or store that could not be reached, is overloaded, or failed."""
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what it came from; libraries wrap it, and ``raise ... from None`` leaves it as the context."""
     while error is not None:
-        kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__}
-        client = type(error).__module__.partition(".")[0] in _CLIENTS
-        busy = "database is locked" in str(error)  # as SQLite says of a store that another process holds
-        if client or busy or isinstance(error, ConnectionError) or kinds & _ERRORS:
-            return True
-        answer = getattr(error, "response", None)
-        if ("httpx", "HTTPStatusError") in kinds and answer is not None and answer.status_code >= 500:
-            return True  # as Prefect answers while its database is away
+        yield error
         error = error.__cause__ or error.__context__
-    return False
+
+
+def unreachable(error: BaseException) -> bool:
+    """Return whether an error comes from a server or store that could not be reached, is overloaded, or failed."""
+    return any(map(_is_outage, causes(error)))
+
+
+def _is_outage(error: BaseException) -> bool:
+    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__}
+    client = type(error).__module__.partition(".")[0] in _CLIENTS
+    busy = "database is locked" in str(error)  # as SQLite says of a store that another process holds
+    answer = getattr(error, "response", None) if ("httpx", "HTTPStatusError") in kinds else None
+    failed = answer is not None and answer.status_code >= 500  # as Prefect answers while its database is away
+    return client or busy or failed or isinstance(error, ConnectionError) or bool(kinds & _ERRORS)
 
 
 _CLIENTS = ("requests", "urllib3", "http")

@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from dataclasses import asdict, dataclass
@@ -28,7 +29,7 @@ from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
 from .files import write_aside
-from .home import Home, Lock, embedded_settings, locked
+from .home import Home, embedded_settings, locked
 from .progress import say
 
 START_SECONDS = 300.0
@@ -118,7 +119,7 @@ def _record(home: Home) -> Path:
 
 
 _OWN: dict[Path, tuple[str, subprocess.Popen[bytes]]] = {}  # the address and the process of one home's, or none
-_GUARD = Lock()
+_GUARD = threading.Lock()
 
 
 def api_of(home: Home) -> str:
@@ -126,7 +127,7 @@ def api_of(home: Home) -> str:
     server = kept_server(home)
     if server is not None:
         return server.api
-    with _GUARD.held():
+    with _GUARD:
         if home.path not in _OWN or _OWN[home.path][1].poll() is not None:
             end_own_server()
             say(STARTING, 0, 1)

@@ -14,8 +14,8 @@ from evenfold.flows import Evaluation, evaluate, split
 from evenfold.manifests import read_manifest
 from evenfold.tasks import Home
 from evenfold.tasks.fits import fit_fold
+from evenfold.tasks.results.store import kept
 from evenfold.tasks.scores import aggregate
-from evenfold.tasks.steps import UNDER_KEY
 from evenfold.tasks.work import key_of_fit, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.datasets import load_breast_cancer
@@ -190,11 +190,10 @@ def test_data_that_change_under_way_poison_no_cache(home: Home, data: Path) -> N
     model = ModelSpec.of(RIDGE)
     first = fit_fold.fn(outcome.split, 0, model)
     assert first.score.test == outcome.scores[0].test
-    token = UNDER_KEY.set(f"score/{key_of_fit(work_of(outcome.split, model), 0)}")
+    key = f"score/{key_of_fit(work_of(outcome.split, model), 0)}"
     small().assign(a=lambda frame: frame["a"] + frame["b"]).to_parquet(data)
     with pytest.raises(EvaluationError, match="the data changed while they were evaluated; run the evaluation again"):
-        fit_fold.fn(outcome.split, 0, model)
-    UNDER_KEY.reset(token)
+        kept(key, lambda: fit_fold.fn(outcome.split, 0, model), again=True)
     second = fit_fold.fn(outcome.split, 1, model)
     with pytest.raises(EvaluationError, match="the data changed while they were evaluated"):
         aggregate.fn(outcome.split, [first, second])

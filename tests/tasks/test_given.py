@@ -104,14 +104,6 @@ def test_a_frame_that_was_changed_is_another(home: Home) -> None:
     assert split.fn(frame, target="y", **FOLDS).data != first.data
 
 
-@pytest.mark.parametrize("asked", [{"target": "nosuch"}, {"taget": "y"}, {"target": "y", "strategy": "Nope"}])
-def test_a_refused_request_leaves_nothing_of_a_frame(home: Home, asked: dict[str, Any]) -> None:
-    for refusing in (split.fn, evaluate):
-        with pytest.raises(SplitError):
-            refusing(small(60), **{"engine": "plain"} if refusing is evaluate else {}, **asked)
-        assert not list(home.path.rglob("*.parquet"))
-
-
 def test_a_frame_is_called_the_table_and_its_split_by_eight_digits(home: Home) -> None:
     with pytest.raises(SplitError, match=r"^the table has 1 row; at least"):
         evaluate(small(1), target="y", engine="plain")

@@ -98,13 +98,6 @@ def test_a_process_that_dies_or_does_not_start_is_a_sentence(
         within(300, "fold 1", max, 3, 4)
 
 
-def test_a_process_that_dies_is_noticed_where_another_ended_with_it() -> None:
-    """One signal may tell of both; else whoever waits for the second would wait for the whole time limit."""
-    both = "import os, time; from evenfold.tasks.runtime.limits import _end_with_child as told\n"
-    both += "for code in (0, 7): os.fork() or os._exit(code)\ntime.sleep(0.5); told()"
-    assert subprocess.run([sys.executable, "-c", both]).returncode == 7
-
-
 @pytest.mark.soak
 def test_a_limited_fit_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
     (tmp_path / "waiting.py").write_text(WAITING)
