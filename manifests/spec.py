@@ -349,11 +349,6 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
 
 
 def _require_needs(columns: Columns, strategy: str | None, needs: Needs, says_when_known: bool) -> None:
-    if needs.coordinates and not columns.coordinates:
-        raise SplitError(
-            f"{strategy} needs to know where rows lie, and no coordinates are named; name two columns "
-            "(columns.coordinates: [x, y], or --coordinates x --coordinates y)."
-        )
     if columns.coordinates and not needs.coordinates:
         raise SplitError(
             f"{strategy} does not look at where rows lie, and the coordinates {listed(map(repr, columns.coordinates))} "
@@ -376,6 +371,7 @@ def _require_needs(columns: Columns, strategy: str | None, needs: Needs, says_wh
         ("time", needs.time, columns.time),
         ("time", says_when_known, columns.time),
         ("fold", needs.fixed, columns.fold),
+        ("coordinates", needs.coordinates, columns.coordinates),
     ):
         if needed and not present:
             flag = "" if what == "fold" else f", or --{what}"

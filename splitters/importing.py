@@ -20,8 +20,6 @@ from typing import Any
 from .deployed import is_deployed
 from .errors import SplitError
 
-PRELOADABLE = ("evenfold", "imblearn", "sklearn")
-
 HERE = "here_"  # how modules begin that stand for what this process alone knows: see ``naming``
 
 
@@ -180,17 +178,8 @@ def _require_listed(path: str, module: str) -> None:
 
 
 def import_beforehand(modules: Iterable[str]) -> None:
-    """Import modules of evenfold, scikit-learn and imbalanced-learn, so that processes forked later have them.
-
-    One that is not there is left out. Raises UntrustedNameError, before anything is imported, for any other package's.
-    """
-    names = list(modules)
-    strange = [name for name in names if name.partition(".")[0] not in PRELOADABLE]
-    if strange:
-        raise UntrustedNameError(
-            f"{strange[0]!r} is not imported beforehand; only modules of {', '.join(PRELOADABLE)} are."
-        )
-    for name in names:
+    """Import modules, so that processes forked later have them; one that is not there is left out."""
+    for name in modules:
         with suppress(ImportError):
             _module(name)
 

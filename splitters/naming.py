@@ -244,7 +244,6 @@ class _Source:
 
 
 _READ: dict[str, _Source] = {}
-_WALKED: dict[tuple[tuple[str, ...], ...], tuple[dict[str, str], dict[tuple[str, str], _Source]]] = {}
 
 
 def code_of(*paths: str | None) -> dict[str, str]:
@@ -254,27 +253,12 @@ def code_of(*paths: str | None) -> dict[str, str]:
     what lies outside of ``site-packages``, an editable install too; where there is none of it, the answer is empty.
     Comments, docstrings, layout and Python's version are in no digest. What cannot be read as Python counts by its
     bytes and is logged, once. Not seen are data files and modules whose names are computed. A file that changes after
-    this process has imported it counts as it was, for that is what runs; reloaded, as it is. O(files) on a repeat.
+    this process has imported it counts as it was, for that is what runs; reloaded, as it is. A file is read once.
     """
-    wanted = tuple(path if ":" in path else ":".join(path.rsplit(".", 1)) for path in paths if path)
-    place = wanted, tuple(sys.path)
-    walked = _WALKED.get(place)
-    if walked is None or any(_read(*file) is not source for file, source in walked[1].items()):
-        walked = _WALKED[place] = _walked(wanted)
-    return walked[0]
-
-
-def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Return the names whose code, or version, differs between two answers of ``code_of``."""
-    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-
-
-def _walked(paths: tuple[str, ...]) -> tuple[dict[str, str], dict[tuple[str, str], _Source]]:
     own: dict[str, str] = {}
     libraries: dict[str, str] = {}
-    sources: dict[tuple[str, str], _Source] = {}
     seen: set[str] = set()
-    todo = list(paths)
+    todo = [path if ":" in path else ":".join(path.rsplit(".", 1)) for path in paths if path]
     while todo:
         wanted = todo.pop()
         for name in accumulate(wanted.replace(":", ".").split("."), "{}.{}".format):
@@ -292,12 +276,17 @@ def _walked(paths: tuple[str, ...]) -> tuple[dict[str, str], dict[tuple[str, str
                 libraries[name] = distribution_named(name.partition(".")[0])
                 break
             if spec.has_location and spec.origin:
-                source = sources[name, spec.origin] = _read(name, spec.origin)
+                source = _read(name, spec.origin)
                 own[name] = source.digest
                 todo += source.imports
             elif spec.submodule_search_locations is None:
                 _warn(f"{name} lies in no file, so its code is in no key.")
-    return (own | libraries if own else {}), sources
+    return own | libraries if own else {}
+
+
+def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Return the names whose code, or version, differs between two answers of ``code_of``."""
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
 def _found(name: str) -> ModuleSpec | None:

@@ -191,9 +191,9 @@ def rows_of(source: Source, rows: NDArray[np.int64], memory: str | int | None = 
 
     The table is read once for each stretch, of which each takes about half of ``memory``, or has 131,072 rows.
     """
-    stretch, taken = max(rows.size, 1), source.bytes_of(source.names, rows.size)
-    if taken and not fits_in_memory(source, memory=memory):
-        stretch = max(rows.size * bytes_of_memory(memory) // (2 * taken), BATCH_ROWS)
+    stretch = max(rows.size, 1)
+    if not fits_in_memory(source, memory=memory):
+        stretch = max(bytes_of_memory(memory) // (2 * source.bytes_a_row(source.names)), BATCH_ROWS)
     for start in range(0, max(rows.size, 1), stretch):
         wanted = rows[start : start + stretch]
         by_row = stable_order(wanted)

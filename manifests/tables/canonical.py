@@ -329,6 +329,12 @@ def require_years(column: pa.ChunkedArray, name: str) -> None:
         raise SplitError(f"column {name!r} holds times beyond the year 9999 in {where}; correct them first.")
 
 
+def require_key(column: pa.ChunkedArray, name: str) -> None:
+    """Raise SplitError where a key column has missing values, counting them."""
+    if column.null_count:
+        require_present(to_numpy(column), f"key column {name!r}", "every row needs a key.")
+
+
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     """Return the positions of the rows in ascending key order, or None where they are in order already.
 
@@ -336,8 +342,7 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     columns lexicographically. Raises SplitError where a key is missing or stands in more than one row.
     """
     for name in key:
-        if table.column(name).null_count:
-            raise SplitError(missing_key(table.column(name), name))
+        require_key(table.column(name), name)
         require_years(table.column(name), name)
     if _ascending(table, key):
         return None
@@ -350,15 +355,6 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     if not _ascending(ordered, key):
         raise _not_unique(ordered, key, order)
     return order
-
-
-def missing_key(column: pa.ChunkedArray, name: str) -> str:
-    """Return in a sentence where a key column is missing."""
-    rows = np.flatnonzero(column.is_null().to_numpy())
-    return (
-        f"key column {name!r} is missing in {rows.size:,} of {len(column):,} rows "
-        f"(first at {first_rows(rows)}); every row needs a key."
-    )
 
 
 STRETCH = 1 << 20

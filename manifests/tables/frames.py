@@ -64,11 +64,13 @@ class Frame(Source):
         return len(self._frame)
 
     def _schema(self) -> pa.Schema:
-        return self.table().schema
+        return self.settled().table().schema
 
     def settled(self) -> Source:
-        """Return the frame in Arrow, so that nothing is made of it twice."""
-        return self if isinstance(self._frame, pa.Table) else Frame(self.table())
+        """Return the frame, in Arrow from now on, so that nothing is made of it twice."""
+        if not isinstance(self._frame, pa.Table):
+            self._frame = self.table()
+        return self
 
     def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """Yield ``columns`` in parts."""

@@ -31,9 +31,9 @@ from .canonical import (
     digests_of,
     is_pseudonym,
     key_order,
-    missing_key,
     require_columns,
     require_complete,
+    require_key,
     to_numpy,
     whole,
 )
@@ -141,8 +141,7 @@ def _pseudonym(spec: SplitSpec) -> str:
 def _encoded(keys: pa.Table, spec: SplitSpec) -> pa.Array:
     assert spec.key_encoding is not None
     for name in keys.column_names:
-        if keys.column(name).null_count:
-            raise SplitError(missing_key(keys.column(name), name))
+        require_key(keys.column(name), name)
     secret, rows = secret_of(spec), zip(*(column.to_pylist() for column in keys.columns), strict=True)
     texts = ([value if isinstance(value, (str, int, float)) else str(value) for value in values] for values in rows)
     digests = (hmac.digest(secret, canonical_json(text).encode(), "sha256") for text in texts)

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from evenfold.manifests.tables.canonical import amount
 from evenfold.manifests.tables.read import source_of
 from evenfold.splitters import SplitError
 
@@ -63,8 +64,8 @@ def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: st
     source = source_of(data)
     # What is not there, or there twice, whoever reads it says.
     names = [name for name in columns or source.schema.names if source.schema.get_field_index(name) >= 0]
-    taken = source.bytes_of(names)
-    return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
+    rows = source.about_rows
+    return rows is not None and rows * source.bytes_a_row(names) * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 
 def require_rows(
@@ -90,13 +91,8 @@ def require_room(data: Any, memory: str | int | None = None, columns: Collection
     table of which only a reader to the end would know them, such as a lazy frame, is not judged.
     """
     source = source_of(data)
-    names = [name for name in source.schema.names if columns is None or name in columns]
-    taken = source.bytes_of(names)
-    limit = room_of(memory)
-    if taken is not None and taken * TIMES_THE_TABLE > limit:
-        rows = f"about {source.about_rows:,}" if source.n_rows is None else f"{source.n_rows:,}"
-        fewer = "rows" if columns is not None else "rows, or name fewer features"
-        raise NoRoomError(
-            f"{rows} rows of {len(names)} columns take about {taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is "
-            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}."
-        )
+    names = [name for name in source.names if columns is None or name in columns]
+    if (rows := source.about_rows) is not None:
+        fewer = ", or pass a table with fewer rows" + (", or name fewer features" if columns is None else "")
+        each = source.bytes_a_row(names) * TIMES_THE_TABLE
+        require_rows(rows, each, f"a model of {amount(len(names), 'column')}", memory, instead=fewer)

@@ -75,14 +75,11 @@ class Source(ABC):
         parts = list(self.batches(names))
         return pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})
 
-    def bytes_of(self, columns: list[str], rows: int | None = None) -> int | None:
-        """Return about how many bytes ``rows`` of ``columns``, all by default, take in memory; None where unknown."""
-        rows = self.about_rows if rows is None else rows
-        if rows is None:
-            return None
+    def bytes_a_row(self, columns: Iterable[str]) -> int:
+        """Return about how many bytes a row of ``columns`` takes in memory."""
         types = [self.schema.field(name).type for name in columns]
         fixed = sum(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in types)
-        return rows * int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
+        return int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
 
 
 class Stream(Source):

@@ -30,7 +30,7 @@ SPEC = {"columns": {"key": "id", "target": "number"}}
         (lambda f: pd.concat([f, f.iloc[[4]]], ignore_index=True), "key id is not unique: 1 of 98 rows repeats an"),
         (
             lambda f: f.assign(id=f["id"].astype("Int64").mask(f.index.isin([3, 8]))),
-            "key column 'id' is missing in 2 of 97 rows (first at rows 3, 8);",
+            "key column 'id' is missing (None or NaN) in 2 of 97 rows (first at rows 3, 8);",
         ),
     ],
 )

@@ -32,13 +32,8 @@ def test_what_no_package_holds_is_named_by_its_module() -> None:
     assert distribution_of(made) == "of_nobody"
 
 
-def test_nothing_strange_is_imported_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("antigravity", "sklearn.mixture", "sklearn_of_mine"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    for strange in ("antigravity", "sklearn_of_mine"):
-        with pytest.raises(UntrustedNameError, match=strange):
-            import_beforehand(["sklearn.mixture", strange])
-    assert "sklearn.mixture" not in sys.modules
+def test_a_module_that_is_not_there_hinders_no_other_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "sklearn.mixture", raising=False)
     import_beforehand(["sklearn.of_nobody", "sklearn.mixture"])
     assert "sklearn.mixture" in sys.modules
 

@@ -156,7 +156,7 @@ def test_names_that_differ_in_case_alone_are_two_columns(tmp_path: Path) -> None
     ("spoil", "message"),
     [
         (lambda f: f.assign(id=f["id"].mask(f.index < 3, f["id"].iloc[3])), r"not unique: 3 of 97 rows repeat"),
-        (lambda f: f.assign(id=f["id"].astype("Int64").mask(f.index < 3)), r"key column 'id' is missing in 3 of 97"),
+        (lambda f: f.assign(id=f["id"].astype("Int64").mask(f.index < 3)), r"key column 'id' is missing .* in 3 of 97"),
         (lambda f: f.assign(number=f["number"].mask(f.index < 2)), r"column 'number' is missing .* in 2 of 97 rows"),
         (
             lambda f: f.assign(group=f["group"].mask(f.index > 95)),
@@ -315,13 +315,13 @@ def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_p
     rows.to_csv(tmp_path / "rows.csv", index=False)
     rows.to_csv(tmp_path / "rows.csv.gz", index=False)
     with pytest.raises(
-        SplitError, match=r"about (4,9\d\d|5,0\d\d) rows of 8 columns take about .* GB .*name fewer features"
+        SplitError, match=r"a model of 8 columns looks at (4,9\d\d|5,0\d\d) rows .* GB .*name fewer features"
     ):
         require_room(tmp_path / "rows.csv", "1MB")
     require_room(tmp_path / "rows.csv", "10MB")
     require_room(tmp_path / "rows.csv", "1MB", ["id", "number"])
-    with pytest.raises(SplitError, match=r"rows of 2 columns take .*pass a table with fewer rows"):
+    with pytest.raises(SplitError, match=r"of 2 columns looks at .*pass a table with fewer rows\.$"):
         require_room(tmp_path / "rows.csv", "100kB", ["id", "number"])
-    with pytest.raises(SplitError, match=r"about 5,000 rows of 8 columns"):
+    with pytest.raises(SplitError, match=r"of 8 columns looks at 5,000 rows"):
         require_room(tmp_path / "rows.csv.gz", "1MB")
     require_room(tmp_path / "rows.csv.gz", "10MB")

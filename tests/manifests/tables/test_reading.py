@@ -112,7 +112,7 @@ def test_text_that_is_declared_misses_only_what_is_empty(engine: Any, tmp_path: 
     odd = written(tmp_path, "odd.csv", 'id,y,t\nNA,NA,NA\n"",1,x\n')
     table = read_table(odd, types={"id": "text"})
     assert table.to_pylist() == [{"id": "NA", "y": None, "t": None}, {"id": None, "y": 1, "t": "x"}]
-    with pytest.raises(SplitError, match="'id' is missing in 1 of 2 rows"):
+    with pytest.raises(SplitError, match=r"'id' is missing .* in 1 of 2 rows"):
         decide({"columns": {"key": "id"}, "types": {"id": "text"}}, odd, engine=engine, to=tmp_path / "splits")
 
 
