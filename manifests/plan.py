@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,7 +38,7 @@ from numpy.typing import NDArray
 from .fields import Algorithm
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
-from .spec import Columns, SplitSpec, read_spec, require_roles
+from .spec import SplitSpec, read_spec, require_roles
 from .store.state import (
     GroupTable,
     State,
@@ -51,20 +50,6 @@ from .store.state import (
 )  # fmt: skip
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
-
-
-@contextmanager
-def _by_its_name(columns: Columns) -> Iterator[None]:
-    """Let a SplitError about ``y`` or ``time`` inside the block say what the column is called."""
-    roles = {"y": columns.target if not columns.stratify else None, "time": columns.time}
-    try:
-        yield
-    except SplitError as error:
-        reason = str(error)
-        role, space, rest = reason.partition(" ")
-        if type(error) is not SplitError or not space or not roles.get(role):
-            raise
-        raise SplitError(f"{'target ' if role == 'y' else ''}{roles[role]!r} {rest}") from None
 
 
 def _require_one_fold(table: pa.Table, key: list[str], fold: str | None) -> None:
@@ -161,15 +146,17 @@ class Plan:
         if len(groups) > 1:  # several entities side by side
             codes = np.column_stack([each.codes for each in groups])
             group = Coded(codes, [each.levels for each in groups], tuple(columns.grouped))
-        with _by_its_name(columns):
-            roles = {
-                "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
-                "time": to_numpy(column(columns.time)) if needs.time and columns.time else None,
-                "fixed": to_numpy(column(columns.fold)) if needs.fixed and columns.fold else None,
-                "label_end": label_ends(self.spec, column) if needs.label_end else None,
-                "coordinates": places_of(self.table, columns.coordinates) if needs.coordinates else None,
-            }
-            return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
+        roles = {
+            "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
+            "time": to_numpy(column(columns.time)) if needs.time and columns.time else None,
+            "fixed": to_numpy(column(columns.fold)) if needs.fixed and columns.fold else None,
+            "label_end": label_ends(self.spec, column) if needs.label_end else None,
+            "coordinates": places_of(self.table, columns.coordinates) if needs.coordinates else None,
+        }
+        names = {} if columns.stratify else {"y": f"target {columns.target!r}"}
+        return self.splitter.rows(
+            np.empty((self.table.num_rows, 0)), y, group, names=names | {"time": repr(columns.time)}, **roles
+        )
 
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
@@ -216,17 +203,16 @@ class Plan:
     def _groups_to_pack(self) -> tuple[GroupTable, Parted | None, GroupRows]:
         """Return the groups, which are locked and left (None where none is locked), and what is left."""
         columns = self.spec.columns
-        with _by_its_name(columns):
-            table = GroupTable.of(self.table, columns, self.splitter.needs)
-            rows = table.rows()
-            self.splitter.check(rows)
-            if self.spec.holdout is None:
-                return table, None, rows
-            mask, locked = np.ones(rows.n_groups, dtype=np.bool_), self._locked_among(rows)
-            mask[locked] = False
-            y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
-            rest = table.kept(mask, y).rows()
-            self.splitter.check(rest)
+        table = GroupTable.of(self.table, columns, self.splitter.needs)
+        rows = table.rows()
+        self.splitter.check(rows)
+        if self.spec.holdout is None:
+            return table, None, rows
+        mask, locked = np.ones(rows.n_groups, dtype=np.bool_), self._locked_among(rows)
+        mask[locked] = False
+        y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
+        rest = table.kept(mask, y).rows()
+        self.splitter.check(rest)
         return table, (locked, np.flatnonzero(mask)), rest
 
     def check(self) -> None:
@@ -235,11 +221,10 @@ class Plan:
             self._groups_to_pack()
             return
         rows = self.rows()
-        with _by_its_name(self.spec.columns):
-            if isinstance(self.splitter, Crossed):  # what is left to split is known once rows are left out
-                self._membership(rows, None)
-            elif self._parted(rows) is None:
-                self.splitter.check(rows)
+        if isinstance(self.splitter, Crossed):  # what is left to split is known once rows are left out
+            self._membership(rows, None)
+        elif self._parted(rows) is None:
+            self.splitter.check(rows)
 
     @property
     def locks(self) -> bool:
@@ -275,8 +260,7 @@ class Plan:
                 seed = self.spec.holdout.seed if self.spec.holdout else 0
                 self._codes = self.splitter.codes(rows, self.spec.locked_share, seed)
             return Labels.of(self._codes, self.splitter)
-        with _by_its_name(self.spec.columns):
-            parted = self._parted(rows)
+        parted = self._parted(rows)
         left = rows if parted is None else rows.take(parted[1])
         if isinstance(self.splitter, LabelSplitter):
             decided = self.splitter.decide(left)

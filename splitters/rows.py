@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -60,7 +60,8 @@ class Rows:
     that share one with those.
     ``time``: int64, float64, or datetime64[us] in UTC; ``label_end`` alike, and never before it.
     ``fixed``: int64 labels decided elsewhere. ``coordinates``: float64 (n, 2), finite.
-    ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
+    ``levels`` and ``group_levels`` are the values behind the codes, and ``names`` what the roles are called, for
+    messages and reports only.
     """
 
     n: int
@@ -74,6 +75,7 @@ class Rows:
     label_end: NDArray[Any] | None = None
     entities: Coded | None = None
     coordinates: Any = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -89,6 +91,7 @@ class Rows:
         label_end: Any = None,
         coordinates: Any = None,
         asked_by: str = "this strategy",
+        names: Mapping[str, str] | None = None,
     ) -> Rows:
         """Return the checked rows of any container (arrays, frames, series, lists), seen by position.
 
@@ -98,11 +101,12 @@ class Rows:
         values = dict(zip(("y", "groups", *ROLES), (y, groups, key, time, label_end, fixed, coordinates), strict=True))
         n = _count({"X": X, **values})
         _require(needs, values, asked_by)
-        codes, levels = _target(y, needs.y, asked_by)
+        names = names or {}
+        codes, levels = _target(y, needs.y, asked_by, names.get("y", "y"))
         entities = None if groups is None else _columns(groups, "groups")
         joined = groups if entities is None else components_of(entities.codes)
         group_codes, group_levels = encode(joined, "groups") if groups is not None else (None, [])
-        times = times_of(time, "time") if needs.time else None
+        times = times_of(time, names.get("time", "time")) if needs.time else None
         return cls(
             n=n,
             y=codes,
@@ -115,7 +119,12 @@ class Rows:
             label_end=ends_of(label_end, times) if needs.label_end and label_end is not None else None,
             entities=entities,
             coordinates=coordinates_of(coordinates) if needs.coordinates else None,
+            names=names,
         )
+
+    def called(self, role: str) -> str:
+        """Return what a role is called by whoever named it a column."""
+        return self.names.get(role, role)
 
     @property
     def known(self) -> NDArray[Any]:
@@ -161,6 +170,7 @@ class Rows:
             groups=groups,
             levels=levels,
             group_levels=group_levels,
+            names=self.names,
             # Not renumbered: their codes are only compared with one another, and name their levels.
             entities=None if self.entities is None else replace(self.entities, codes=self.entities.codes[positions]),
             **{name: None if values is None else values[positions] for name, values in plain.items()},
@@ -253,11 +263,9 @@ def _renumbered(codes: Any, levels: tuple[Any, ...], positions: IntArray) -> tup
 
 def _length(values: Any, name: str) -> int:
     shape = getattr(values, "shape", None)  # sparse matrices have a shape and no len
-    if shape == ():
-        raise SplitError(f"{name} has 0 dimensions; pass one value per row.")
     try:
-        return int(shape[0]) if shape else len(values)
-    except TypeError:
+        return len(values) if shape is None else int(shape[0])
+    except (TypeError, IndexError):
         kind = type(values).__name__
         raise SplitError(f"{name} is of type {kind} and has no length; pass one value per row.") from None
 
@@ -274,33 +282,33 @@ def _require(needs: Needs, values: dict[str, Any], asked_by: str) -> None:
         )
 
 
-def _target(y: Any, kind: Target, asked_by: str) -> tuple[Any, Sequence[Any]]:
+def _target(y: Any, kind: Target, asked_by: str, name: str) -> tuple[Any, Sequence[Any]]:
     if kind == "ignored" or y is None:
         return None, ()
     if isinstance(y, Coded) and kind != "numbers":
         return y.codes, y.levels
     if kind == "numbers":
-        return _numbers(y, asked_by), ()
+        return _numbers(y, asked_by, name), ()
     if kind == "any":
-        if columns := _columns(y, "y"):
+        if columns := _columns(y, name):
             return columns.codes, columns.levels
-        values = as_array(y, "y")
+        values = as_array(y, name)
         numeric = is_number(values.dtype.kind, lambda: np.unique(values))
-        return (_numbers(values, asked_by), ()) if numeric else encode(values, "y")
-    values = as_array(y, "y")
+        return (_numbers(values, asked_by, name), ()) if numeric else encode(values, name)
+    values = as_array(y, name)
     if values.dtype.kind == "f" and (np.isfinite(values) & (values != np.floor(values))).any():
         raise SplitError(
-            f"y holds {np.unique(values).size:,} different fractional numbers, and {asked_by} needs classes; "
+            f"{name} holds {np.unique(values).size:,} different fractional numbers, and {asked_by} needs classes; "
             "use SortedStratifiedKFold, which stratifies numbers."
         )
-    return encode(y, "y")
+    return encode(y, name)
 
 
-def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
-    array = np.array(y.levels, dtype=object) if isinstance(y, Coded) else as_array(y, "y")
-    require_present(array, "y")
+def _numbers(y: Any, asked_by: str, name: str) -> NDArray[np.float64]:
+    array = np.array(y.levels, dtype=object) if isinstance(y, Coded) else as_array(y, name)
+    require_present(array, name)
     needed = f"{asked_by} needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
-    return _floats(array, "biufO", f"y holds text or objects, and {needed}", "y", "is")
+    return _floats(array, "biufO", f"{name} holds text or objects, and {needed}", name, "is")
 
 
 def _floats(array: NDArray[Any], kinds: str, otherwise: str, name: str, be: str) -> NDArray[np.float64]:

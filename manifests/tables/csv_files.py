@@ -21,7 +21,7 @@ from .canonical import ARROW_TYPES, INDEX, one_schema, require_columns
 from .source import BATCH_ROWS, Source, readable, slices
 
 SEPARATORS = (",", ";", "\t", "|")
-COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+COMPRESSED = {".gz": "gzip"}
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
 UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is packed
 OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: an inch mark in one is no quote

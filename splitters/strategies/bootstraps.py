@@ -87,7 +87,7 @@ class StratifiedBootstrap(Bootstrap):
         super()._check(rows)
         if rows.class_counts().max() == 1:
             raise SplitError(
-                f"y has {rows.n:,} classes in {rows.n:,} rows, so a draw by class takes every row; "
+                f"{rows.called('y')} has {rows.n:,} classes in {rows.n:,} rows, so a draw by class takes every row; "
                 "use Bootstrap, or classes of two rows and more."
             )
 

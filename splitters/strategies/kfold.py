@@ -84,15 +84,16 @@ def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
     check_choice("rare", rare, RARE)
     counts = rows.class_counts()
     if counts.size == 1:
-        raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")
+        only = shown(repr(rows.levels[0]))
+        raise SplitError(f"{rows.called('y')} has one class ({only}) in all {rows.n:,} rows; use KFold.")
     misread = counts.size > MOST_DATES and all(
         isinstance(level, str) and MISREAD.fullmatch(level.strip()) for level in rows.levels[:MOST_DATES]
     )
     if rare == "error" and (misread or counts.size > max(MOST_CLASSES, rows.n // 10)):
         raise SplitError(
-            f"y holds {counts.size:,} different values in {rows.n:,} rows, such as {shown(repr(rows.levels[0]))}: "
-            "those are not classes. Numbers with decimal commas, or dates, read as text? Save them as 180.65 and "
-            "2024-12-31 (pandas.read_csv(FILE, decimal=',') reads commas), or use KFold."
+            f"{rows.called('y')} holds {counts.size:,} different values in {rows.n:,} rows, such as "
+            f"{shown(repr(rows.levels[0]))}: those are not classes. Numbers with decimal commas, or dates, read as "
+            "text? Save them as 180.65 and 2024-12-31 (pandas.read_csv(FILE, decimal=',') reads commas), or use KFold."
         )
     rarest = int(np.argmin(counts))
     if rare == "error" and counts[rarest] < n_splits:

@@ -237,8 +237,9 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         super()._check(rows)
         rows.require_two_groups("StratifiedShuffleSplit")
         if len(rows.levels) == 1:
+            only = shown(repr(rows.levels[0]))
             raise SplitError(
-                f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use GroupShuffleSplit."
+                f"{rows.called('y')} has one class ({only}) in all {rows.n:,} rows; use GroupShuffleSplit."
             )
         if self.beta is not None and not (is_real(self.beta) and self.beta >= 0):
             raise SplitError(f"beta={self.beta!r}; choose a number of at least 0, or None for the default.")

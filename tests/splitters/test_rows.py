@@ -142,7 +142,7 @@ def test_a_missing_value_of_any_kind_is_counted_in_every_role(holed: Any) -> Non
     [
         ({}, Needs(), "there are no rows: X, y and groups are all None; pass one of them."),
         ({"X": [1]}, Needs(), "there is 1 row; at least 2 are needed."),
-        ({"X": np.array(5)}, Needs(), "X has 0 dimensions; pass one value per row."),
+        ({"X": np.array(5)}, Needs(), "X is of type ndarray and has no length; pass one value per row."),
         ({"X": iter([1, 2])}, Needs(), "X is of type list_iterator and has no length; pass one value per row."),
         ({"X": [1, 2], "y": [1]}, CLASSES, "y has 1 value for the 2 rows of X; pass one value per row."),
         ({"y": [1, 2], "groups": [1, 2, 3]}, Needs(y="any", groups=True), "groups has 3 values for the 2 rows of y; "),
