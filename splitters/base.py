@@ -136,17 +136,14 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return how many pairs ``split`` yields; rows are looked at where the parameters alone do not tell."""
-        count = self._fixed_count()
-        return self._n_pairs(self.rows(X, y, groups, **roles)) if count is None else count
+        return self._n_pairs() or self._n_pairs(self.rows(X, y, groups, **roles))
 
-    def _fixed_count(self) -> int | None:
-        """Return how many pairs there are of any rows: ``n_splits``, where there is such a parameter; else None."""
+    def _n_pairs(self, rows: Rows | None = None) -> int:
+        """Return how many pairs ``pairs`` yields of checked rows; without, of any rows, 0 where it depends on them."""
         n_splits = getattr(self, "n_splits", None)
-        return None if n_splits is None else int(n_splits)
-
-    def _n_pairs(self, rows: Rows) -> int:
-        """Return how many pairs ``pairs`` yields of checked rows; as long as splitting, where nothing else tells."""
-        return sum(1 for _ in self.pairs(rows))
+        if n_splits is not None:
+            return int(n_splits)
+        return 0 if rows is None else sum(1 for _ in self.pairs(rows))
 
     def _check(self, rows: Rows) -> None:
         """Raise SplitError where the parameters do not fit the rows; called before any random number is drawn."""
@@ -194,14 +191,13 @@ class LabelSplitter(Splitter):
         tested = [code for code in parts.values() if code >= 0] if parts else range(self._n_splits(rows))
         return pairs_of_labels(self.decide(rows), tested, parts=bool(parts))
 
-    def _fixed_count(self) -> int | None:
-        return sum(code >= 0 for code in self.part_codes().values()) or super()._fixed_count()
+    def _n_pairs(self, rows: Rows | None = None) -> int:
+        tested = sum(code >= 0 for code in self.part_codes().values())
+        return tested or (super()._n_pairs() if rows is None else self._n_splits(rows))
 
     def _n_splits(self, rows: Rows) -> int:
+        """Return how many folds one column of labels has."""
         return int(self.n_splits)
-
-    def _n_pairs(self, rows: Rows) -> int:
-        return self._fixed_count() or self._n_splits(rows)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)
@@ -239,9 +235,6 @@ class DrawSplitter(Splitter):
     def pair(self, rows: Rows, i: int) -> Pair:
         """Return draw ``i`` alone, in the time of one draw."""
         return self.draw(self.prepare(rows), self._stream(DRAWS, i))
-
-    def _n_pairs(self, rows: Rows) -> int:
-        return int(self.n_splits)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=1)

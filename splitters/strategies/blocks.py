@@ -156,7 +156,7 @@ class CombinatorialPurgedKFold(PurgedKFold):
         of_block = [[i for i, tested in enumerate(tests) if block in tested] for block in range(self.n_blocks)]
         return [[splits[path] for splits in of_block] for path in range(self.n_paths)]
 
-    def _fixed_count(self) -> int:
+    def _n_pairs(self, rows: Rows | None = None) -> int:
         return comb(self.n_blocks, self.n_test_blocks)
 
     def _tested(self) -> Iterator[tuple[int, ...]]:
@@ -170,9 +170,9 @@ class CombinatorialPurgedKFold(PurgedKFold):
                 f"n_test_blocks={self.n_test_blocks} of n_blocks={self.n_blocks} leaves nothing to train on; "
                 f"choose 1 to {self.n_blocks - 1}."
             )
-        if self._fixed_count() > MOST_SPLITS:
+        if self._n_pairs() > MOST_SPLITS:
             raise SplitError(
-                f"{self.n_test_blocks} of {self.n_blocks} blocks make {self._fixed_count():,} splits, and at most "
+                f"{self.n_test_blocks} of {self.n_blocks} blocks make {self._n_pairs():,} splits, and at most "
                 f"{MOST_SPLITS:,} are made; choose fewer n_blocks or n_test_blocks."
             )
         super()._check(rows)

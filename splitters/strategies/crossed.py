@@ -214,7 +214,7 @@ def _improved(crossing: Crossing, bins: IntArray, stream: Stream) -> IntArray:
 LEFT_OUT, LOCKED = -3, -2
 
 
-@follows("version", "parts", "part_codes", "_fixed_count", "_n_splits")
+@follows("version", "parts", "part_codes", "_n_pairs", "_n_splits")
 class Crossed(LabelSplitter):
     """A strategy that packs groups, of rows with several entities each, such as a patient and a device.
 

@@ -50,8 +50,9 @@ class Predefined(LabelSplitter):
         """Return the given label of each row."""
         return self._given(rows.fixed)
 
-    def _fixed_count(self) -> int | None:
-        return None if self.folds is None else int(self._given(None).max()) + 1
+    def _n_pairs(self, rows: Rows | None = None) -> int:
+        fixed = None if rows is None else rows.fixed
+        return 0 if self.folds is None and fixed is None else int(self._given(fixed).max()) + 1
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self._given(rows.fixed).max()) + 1
@@ -129,7 +130,7 @@ class PredefinedPairs(PairSplitter):
         """Yield the given pairs as int64 positions."""
         return (valid_pair(*pair, rows.n, f"pair {i}") for i, pair in enumerate(self.given_pairs))
 
-    def _fixed_count(self) -> int:
+    def _n_pairs(self, rows: Rows | None = None) -> int:
         return len(self.given_pairs)
 
     def _check(self, rows: Rows) -> None:

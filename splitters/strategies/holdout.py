@@ -131,13 +131,12 @@ class Holdout(Splitter):
         """Return the positions of the locked rows among checked rows, ascending."""
         return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
 
-    def _fixed_count(self) -> int | None:
+    def _n_pairs(self, rows: Rows | None = None) -> int:
+        if rows is not None:
+            return self.inner()._n_pairs(rows.take(rest_of(self.inner(), rows, self.locked_of(rows))))
         with suppress(Exception):  # whatever the strategy raises without rows, it has to see them
             return self.inner().get_n_splits()
-        return None
-
-    def _n_pairs(self, rows: Rows) -> int:
-        return self.inner()._n_pairs(rows.take(rest_of(self.inner(), rows, self.locked_of(rows))))
+        return 0
 
     def _check(self, rows: Rows) -> None:
         check_fraction(self.fraction, rows)

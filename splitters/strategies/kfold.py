@@ -259,11 +259,7 @@ class Repeated(LabelSplitter):
             f"{rows.n:,} rows allow {strategy!r} too few different partitions; choose n_repeats of 1 to {repeat}."
         )
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of folds of all repeats."""
-        return self.n_repeats * self.inner().get_n_splits(X, y, groups, **roles)
-
-    def _n_pairs(self, rows: Rows) -> int:
+    def _n_pairs(self, rows: Rows | None = None) -> int:
         return self.n_repeats * self.inner()._n_pairs(rows)
 
     def _check(self, rows: Rows) -> None:
