@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
 from math import isfinite, pi, sqrt
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.methods import corrected_resampled_t, scatter
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import stats
 from scipy.optimize import bisect
 from scipy.special import ndtr
@@ -36,6 +37,7 @@ RULE = (
 LEAST = -6.0
 GRID, STEP = np.linspace(LEAST, 9.0, 501, retstep=True)
 Floats = NDArray[np.float64]
+Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # what is read back from a record is held to it
 OTHER_WEIGHTS = (
     "Scores of draws are not tested where their weights differ ({} of the champion, {} of the candidate), which makes "
     "two metrics; compare recipes with the same weights, or split into folds, which are scored alike."
@@ -156,12 +158,12 @@ class Decision:
     p: float | None = None
     words: str = ""
     rule: str = ""
-    level: float | None = None
-    spent: float = 0.0
-    margin: float = 0.0
+    level: Annotated[float, Field(ge=0, le=1)] | None = None
+    spent: Annotated[float, Field(ge=0, le=YEARLY)] = 0.0
+    margin: Positive = 0.0
     pair: str = ""
-    information: float | None = None
-    bound: float | None = None
+    information: Positive | None = None
+    bound: Annotated[float, Field(allow_inf_nan=False)] | None = None
     champion: str | None = None
     runs: tuple[str, str] | None = None
     answer: str = ""

@@ -129,7 +129,7 @@ def _taken_up(course: Course) -> Retraining:
     except (WaitingError, Pause):  # for an answer
         raise
     except BaseException as error:  # also one that is cancelled
-        retraining.fail_retraining(split, opened, str(error) or type(error).__name__)
+        retraining.fail_retraining(split, opened.run_id, str(error) or type(error).__name__)
         raise
 
 
@@ -178,7 +178,7 @@ def _committed(
     """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it."""
     split = course.split
     decision = _answered(course, outcome) if new or split.staged else outcome.decision
-    with committing(split, course.name, outcome.run_id, decision):
+    with committing(split, course.name, outcome.run_id):
         registered = run(
             retraining.register_model, split, *new[:2], run_id=outcome.run_id, name=course.name,
             promote=decision.promote, evaluation_run_id=winner.run_id, estimates=winner.estimates, decision=decision,
@@ -223,7 +223,7 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
         if champion is not None:
             _fetch_split(champion, spec.name)
         folder = newest(Home.here(), plan.spec, champion, on_refused)
-        arrival, notes = None, [champion.note] if champion and champion.note else []
+        arrival, notes = None, []
         if folder is not None:
             if spec.columns.key:  # else nobody can tell which rows are known; extending says so
                 how = {"recipe": request.recipe, "merged": merged, "gates": spec.gates}

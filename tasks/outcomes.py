@@ -321,14 +321,13 @@ class Growth(Outcome):
 
 
 class Champion(Outcome):
-    """The version of a model that is champion: its recipe, None where its tags name none, its tags, and a ``note``."""
+    """The version of a model that is champion: its recipe, None where its tags name none, and its tags."""
 
     name: str
     version: str
     model: ModelSpec | None
     tags: dict[str, str] = {}
     run_id: str | None = None
-    note: str = ""
 
 
 class Judged(Outcome):

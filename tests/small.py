@@ -111,7 +111,7 @@ def final_of(model: Any, key: str = "a" * 64) -> FinalModel:
 STEPS = {
     "staged": ("flows.retraining", "committing", False),
     "intended": ("retraining", "_new_version", False),
-    "logged": ("retraining", "_decided", False),
+    "logged": ("retraining", "plain", False),
     "registered": ("registered.RegisteredModel", "make_champion", True),
     "replacing": ("registered.RegisteredModel", "put_aliases", True),
     "promoted": ("committing", "_finish", True),

@@ -108,4 +108,3 @@ class Opened(Outcome):
     run_id: str
     decision: Decision | None = None
     outcome: Retraining | None = None
-    opened: str = ""  # names this time of opening it, for what was said of an earlier one may arrive late

@@ -162,9 +162,9 @@ def _tags(name: str, text: str) -> dict[str, str]:
 
 def as_recipe_tag(text: Any) -> None:
     from evenfold.estimates import ModelSpec
-    from evenfold.tasks.record.models.signatures import recipe_in
+    from evenfold.tasks.record.models.signatures import VersionTags
 
-    found = recipe_in(_tags("model", text), "version 3 of flights")
+    found = VersionTags.of(_tags("model", text), "version 3 of flights").model
     if found is not None and found.estimator is not None:
         as_model(ModelSpec.of_others(found.model_dump(), ModelSpec()))
 
@@ -184,9 +184,10 @@ def as_decision_tag(text: Any) -> None:
 
 
 def as_scores_tag(text: Any) -> None:
-    from evenfold.tasks.record.models.signatures import scores_in
+    from evenfold.tasks.record.models.signatures import VersionTags
 
-    scores_in(_tags("scores", text), "version 3 of flights")
+    for score in VersionTags.of(_tags("scores", text), "version 3 of flights").scores:
+        score.chance  # noqa: B018
 
 
 def forge(change: tuple[str, Any]) -> None:

@@ -317,7 +317,9 @@ def test_a_look_that_knows_everything_is_refused() -> None:
     """Two such looks would leave no doubt about the next, whatever it came to."""
     for number in ("Infinity", "NaN", "-1"):
         tag = f'{{"winner": "champion", "promote": false, "why": "", "metric": "r2", "information": {number}}}'
-        with pytest.raises(SplitError, match=r"decision of run 1f in MLflow is not a decision \(information is"):
+        with pytest.raises(
+            SplitError, match=r"decision of run 1f in MLflow cannot be read \(information: Input should be"
+        ):
             decision_in({"evenfold.decision": tag}, "run 1f")
 
 

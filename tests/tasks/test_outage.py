@@ -105,23 +105,20 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
         assert [unreachable(wrapped(each, how)) for each in there] == [False] * 4
 
 
-def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was begun anew is not marked by an earlier attempt, and an outage hides no reason by its own."""
+def test_an_outage_hides_no_reason_of_a_retraining_that_failed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     from evenfold.tasks.record.entries import Entry
     from evenfold.tasks.record.models.retraining import fail_retraining
-    from evenfold.tasks.record.models.signatures import OPENED
-    from evenfold.tasks.results.retrained import Opened
 
     made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
     tracker = Tracker(home, "rows")
-    run = tracker.begin(Entry(key="one", name="retrain/rows", tags={OPENED: "now"}, params={}, metrics={}))
-    for opened, away, status in (("now", True, "RUNNING"), ("before", False, "RUNNING"), ("now", False, "FAILED")):
-        with monkeypatch.context() as out:
-            out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-            if away:
-                out.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
-            fail_retraining(made.split, Opened(run_id=run, opened=opened), "no rows")
-        assert tracker.client.get_run(run).info.status == status
+    run = tracker.begin(Entry(key="one", name="retrain/rows", tags={}, params={}, metrics={}))
+    with monkeypatch.context() as out:
+        out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        out.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
+        fail_retraining(made.split, run, "no rows")
+    assert tracker.client.get_run(run).info.status == "RUNNING"
+    fail_retraining(made.split, run, "no rows")
+    assert tracker.client.get_run(run).info.status == "FAILED"
     assert tracker.client.get_run(run).data.tags["evenfold.failure"] == "no rows"
 
 

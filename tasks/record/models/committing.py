@@ -7,46 +7,43 @@ its final name. Whoever comes next finishes what has a registered version, and r
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from evenfold.estimates.promotion import Decision
 from evenfold.manifests import StoredManifest, read_header
 from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.write import STAGED, settle
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome, SplitRef, committing_place
 from evenfold.tasks.record.entries import split_key
-from evenfold.tasks.record.models.signatures import is_signed_version
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
-from evenfold.tasks.references import splits_of
+from evenfold.tasks.references import splits_of, version_in
 from evenfold.tasks.results.store import bucket_of
 from evenfold.tasks.runtime.home import Home, locked
-from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps import step
 
 from .registered import CHAMPION, RegisteredModel, RolledBack, about_taking_back
+from .signatures import is_signed_version, signed_decision
 
-INTENT = "commit.json"
+INTENT, UNDER_WAY = "commit.json", ".committing-"
 
 
 class Intent(Outcome):
-    """The intent to commit a generation: what is registered by which run, in which store, and over which champion."""
+    """The intent to commit a generation: which run registers its model, by which name and in which store.
+
+    Others may have written it; what is done by it is what a signed version and its run's signed decision say.
+    """
 
     name: str
     run_id: str
-    promote: bool
     store: str
-    over: str | None
-    place: str
 
 
 @contextmanager
-def committing(split: SplitRef, name: str, run_id: str, decision: Decision) -> Iterator[None]:
+def committing(split: SplitRef, name: str, run_id: str) -> Iterator[None]:
     """Commit a staged split when the block ends well, in which a version of the model ``name`` may be registered.
 
     Where the block fails, the split is staged as before unless the version was registered by then. Raises SplitError
@@ -63,12 +60,8 @@ def committing(split: SplitRef, name: str, run_id: str, decision: Decision) -> I
                 raise _made_meanwhile(final)
             yield
             return
-        intent = Intent(
-            name=name, run_id=run_id, promote=decision.promote, store=home.tracking_uri, over=decision.champion,
-            place=_place_of(final),
-        )  # fmt: skip
-        signed = intent.model_dump() | {"signature": sign("commit", intent.model_dump())}
-        Path(split.staged, INTENT).write_text(json.dumps(signed), encoding="utf-8")
+        intent = Intent(name=name, run_id=run_id, store=home.tracking_uri)
+        Path(split.staged, INTENT).write_text(intent.model_dump_json(), encoding="utf-8")
         place = settle(Path(split.staged), committing_place(final))
         try:
             yield
@@ -89,54 +82,45 @@ def settle_commits(home: Home, split: str) -> None:
 
 def _settle_each(home: Home, split: str) -> None:
     for intent in sorted((home.splits / split).glob(f"*/{INTENT}")):
-        if not intent.parent.name.startswith(STAGED):
-            _settle(home, intent.parent)
+        place = intent.parent
+        if place.name.startswith(UNDER_WAY):
+            _settle(home, place)
+        elif not place.name.startswith(STAGED):
+            _finish(home, place)
 
 
 def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
     """Finish a commit whose version is registered, or undo it, which removes the split or puts it ``aside``."""
-    intent = _intent(place)
+    try:
+        intent = Intent.model_validate_json((place / INTENT).read_bytes())
+    except (OSError, ValueError):
+        raise SplitError(f"{place / INTENT} cannot be read; remove {place}, and retrain.") from None
     if intent.store != home.tracking_uri:
         raise SplitError(
             f"{place} is being committed with the registry {intent.store}, and this one is {home.tracking_uri}; "
             "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
         )
     model = RegisteredModel(Tracker(home), intent.name)
-    version = model.version_of(intent.run_id)
-    if version is not None and not is_signed_version(model.client.get_model_version(model.name, version)):
-        version = None  # killed before it was signed: the same month signs it, and nobody loads it as it is
-    if version is None and place.name.startswith(".committing-"):
+    number, run = model.version_of(intent.run_id), model.client.get_run(intent.run_id)
+    version = model.client.get_model_version(model.name, number) if number else None
+    # One that was killed before it was signed is signed by the same month; nobody loads it as it is.
+    ours = version is not None and is_signed_version(version)
+    if not (ours and version.tags.get("evenfold.split_id") == read_header(place)["split_id"]):
         place.rename(aside) if aside else shutil.rmtree(place)
         return False
-    if version is not None and intent.promote:
+    decision = signed_decision(run)
+    if decision and decision.promote and run.info.status != "FINISHED":
         with model.alone():
             # Where it is the champion still with which this one was compared, or nobody is.
-            if model.aliases.get(CHAMPION) in (None, intent.over, version):
-                model.make_champion(version)
+            if model.aliases.get(CHAMPION) in (None, decision.champion, number):
+                model.make_champion(number)
     _finish(home, place)
     return True
 
 
-def _place_of(folder: Path) -> str:
-    return f"{folder.parent.name}/{folder.name.removeprefix('.committing-')}"
-
-
-def _intent(place: Path) -> Intent:
-    """Return what a commit meant to do; SplitError where no key of ours signed it for this place: it is not done."""
-    with suppress(OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
-        intent = json.loads((place / INTENT).read_text(encoding="utf-8"))
-        signature = intent.pop("signature")
-        if not place.is_symlink() and intent["place"] == _place_of(place) and is_signed("commit", intent, [signature]):
-            return Intent(**intent)
-    raise SplitError(
-        f"{place / INTENT} was not signed by this home, and what it names is not done; set EVENFOLD_SIGNING_KEY to the "
-        f"key of whoever began this commit, or remove {place if place.name.startswith('.') else 'that file'}."
-    )
-
-
 def _finish(home: Home, place: Path) -> None:
     """Let a generation have its final name, and offer it to whoever shares splits."""
-    final = place.with_name(place.name.removeprefix(".committing-"))
+    final = place.with_name(place.name.removeprefix(UNDER_WAY))
     with locked(home.locks, f"name/{final.parent.name}"):
         if place != final:
             settle(place, final)
@@ -175,25 +159,23 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     settle_commits(home, name)
     if bucket := bucket_of(home):
         bucket.fetch_splits(name)
-    versions = splits_of(home, name)
-    major, _, minor = version.partition(".")
-    if version not in versions:
-        raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(versions)) or 'no version'}.")
-    line = {each: int(each.partition(".")[2]) for each in versions if each.partition(".")[0] == major}
-    gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
-    splits = [SplitRef.of(StoredManifest(versions[each]), versions[each], "") for each in gone]
+    folders = splits_of(home, name)
+    if version not in folders:
+        raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(folders)) or 'no version'}.")
+    line = sorted((each for each in folders if version_in(each)[0] == version_in(version)[0]), key=version_in)
+    kept, gone = line[: line.index(version)], line[line.index(version) :]
+    splits = [SplitRef.of(StoredManifest(folders[each]), folders[each], "") for each in reversed(gone)]
     models = _models_withdrawn(home, splits, about)
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for split in splits:  # the newest first: what is left is a line
-            folder = versions[split.version]
+            folder = folders[split.version]
             snapshot_of(split.split_id).unlink(missing_ok=True)
             if bucket:
                 bucket.take_back(folder)
             place = folder.with_name(f".withdrawn-{folder.name}")
             shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
             folder.rename(place)
-    left = max((each for each in line if each not in gone), key=line.__getitem__, default=None)
-    return Withdrawn(name=name, versions=gone[::-1], left=left, models=models, **about)
+    return Withdrawn(name=name, versions=gone, left=kept[-1] if kept else None, models=models, **about)
 
 
 def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str]) -> list[RolledBack]:

@@ -24,7 +24,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Judged, SplitRef
-from evenfold.tasks.record.models.signatures import EVALUATION, RecordedScore, moved_code, scores_in
+from evenfold.tasks.record.models.signatures import EVALUATION, VersionTags, moved_code
 from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
@@ -102,12 +102,10 @@ class _New:
         ours = self.work.problem.model.canonical() | other
         if champion is None or champion.model is None or champion.model.canonical() | other != ours:
             return NotAsked("the recipe is not the champion's")
-        recorded = scores_in(champion.tags, f"version {champion.version} of {champion.name}, the champion,")
         pairs = [
-            (now, before, chance)
-            for now, before in product(self.estimates, recorded)
-            if self.metric == now.metric == before.metric and now.method == before.method
-            if (chance := _chance(before))
+            (now, before, before.chance)
+            for now, before in product(self.estimates, VersionTags.model_validate(champion.tags).scores)
+            if self.metric == now.metric == before.metric and now.method == before.method and before.chance
         ]
         if not pairs:
             return NotAsked(f"the champion's {self.metric} was not recorded with an interval")
@@ -170,13 +168,6 @@ class _New:
         if np.ptp(self.predicted, axis=0).max() > 0 or not np.isfinite(self.predicted).all():
             return None
         return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
-
-
-def _chance(score: RecordedScore) -> tuple[float, str] | None:
-    """Return what chance may take off a recorded score, and what that is; None where nothing says it."""
-    if score.low is not None and score.high is not None:
-        return (score.high - score.low) / 2, "half the width of the champion's recorded interval"
-    return None if score.sd is None else (2 * score.sd, "twice the spread of the champion's splits, with no interval,")
 
 
 Rows = NDArray[np.int64]
@@ -253,20 +244,19 @@ def _units(work: Work, rows: Rows) -> Rows:
 
 def _month(work: Work, y: Any, answers: Any, units: Rows) -> Month:
     classes = work.problem.classes
-    came, figures = pd.Index(classes).get_indexer(y) if classes else y, _answers(work, answers)
-    if classes and figures.shape[1] == 1:
-        figures = np.eye(len(classes) + 1)[figures[:, 0].astype(np.int64)][:, :-1]
-    return month_of(came, figures, units, len(classes))
+    came = pd.Index(classes).get_indexer(y) if classes else y
+    return month_of(came, _answers(work, answers), units, len(classes))
 
 
 def _answers(work: Work, answers: Any) -> NDArray[np.float64]:
-    """Return what a model says of rows, a line each: a number, a probability per class, or the code of a class."""
-    classes, probabilities = work.problem.classes, answers.say("predict_proba") if work.problem.classes else None
-    if probabilities is not None:
-        return all_classes(np.asarray(probabilities, np.float64), np.asarray(answers.classes_), classes)
-    labels = answers.say("predict")
-    figures = pd.Index(classes).get_indexer(labels) if classes else labels
-    return np.asarray(figures, dtype=np.float64).reshape(len(labels), -1)
+    """Return what a model says of rows, a line each: a number, or a probability per class, of a mere label 0 and 1."""
+    classes = work.problem.classes
+    if not classes:
+        return np.asarray(answers.say("predict"), dtype=np.float64).reshape(-1, 1)
+    probabilities = answers.say("predict_proba")
+    if probabilities is None:
+        return np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(answers.say("predict"))][:, :-1]
+    return all_classes(np.asarray(probabilities, np.float64), np.asarray(answers.classes_), classes)
 
 
 def _recorded(champion: Champion | None) -> Recorded | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from evenfold.estimates import EvaluationError, ModelSpec
 from evenfold.estimates.promotion import Decision
@@ -17,7 +17,7 @@ from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
 
-from .signatures import REPLACES, WITHDRAWN, decision_in, is_signed_decision, recipe_in, require_signed_version
+from .signatures import REPLACES, WITHDRAWN, VersionTags, require_signed_version, signed_decision
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -82,16 +82,9 @@ class RegisteredModel:
 
     @property
     def aliases(self) -> dict[str, str]:
-        """The version of each alias; nothing where there is no such model, or none can be called so."""
-        from mlflow.exceptions import MlflowException
-
-        try:
-            model = self.client.get_registered_model(self.name)
-        except MlflowException as error:
-            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                raise
-            return {}
-        return {alias: str(version) for alias, version in model.aliases.items()}
+        """The version of each alias; nothing where there is no such model."""
+        models = self.client.search_registered_models(f"name = '{self.name}'")
+        return {alias: str(version) for model in models for alias, version in model.aliases.items()}
 
     def retrainings(self, condition: str = "") -> Iterator[Run]:
         """Yield the runs of its retrainings that meet a further condition, the newest first."""
@@ -109,12 +102,10 @@ class RegisteredModel:
 
     def require_champion(self, decision: Decision | None, own: str | None) -> None:
         """Raise ChampionChangedError unless the champion is the version that was compared with, or one's ``own``."""
-        now = None if decision is None else self.aliases.get(CHAMPION)
-        if decision is not None and now not in (decision.champion, own):
-            before = f"version {decision.champion}" if decision.champion else "none"
+        if decision is not None and (now := self.aliases.get(CHAMPION)) not in (decision.champion, own):
+            before = decision.champion or "none"
             raise ChampionChangedError(
-                f"the champion of {self.name} is {f'version {now}' if now else 'none'} by now, and {before} was "
-                "compared with."
+                f"the champion of {self.name} is version {now or 'none'} by now, and {before} was compared with."
             )
 
     def make_champion(self, version: str) -> None:
@@ -122,50 +113,54 @@ class RegisteredModel:
         before = self.aliases.get(CHAMPION)
         if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
             self.client.set_model_version_tag(self.name, version, REPLACES, before)
-        self.put_aliases(version, self.client.get_model_version(self.name, version).tags.get(REPLACES))
+        self.put_aliases(version)
 
-    def put_aliases(self, version: str, previous: str | None) -> None:
-        """Let the champion be ``version`` and the previous one ``previous``, where that is another and still there."""
-        aliases, previous = self.aliases, previous if previous != version and previous in self.versions else None
-        stale = {CHALLENGER} if aliases.get(CHALLENGER) in (version, previous) else set()
-        stale |= {PREVIOUS} if previous is None or aliases.get(PREVIOUS) == version else set()
-        for alias in stale & aliases.keys():
-            self.client.delete_registered_model_alias(self.name, alias)
-        self.client.set_registered_model_alias(self.name, CHAMPION, version)
+    def put_aliases(self, champion: str, previous: str | None = None) -> None:
+        """Let a version be the champion, and another, if it is still there, the previous one: whose place it took."""
+        versions = self.versions
+        previous = previous or versions[champion].tags.get(REPLACES)
+        previous = previous if previous != champion and previous in versions else None
+        for alias, version in self.aliases.items():
+            if alias == PREVIOUS or (alias == CHALLENGER and version in (champion, previous)):
+                self.client.delete_registered_model_alias(self.name, alias)
+        self.client.set_registered_model_alias(self.name, CHAMPION, champion)
         if previous is not None:
             self.client.set_registered_model_alias(self.name, PREVIOUS, previous)
 
-    def step_down(self, versions: set[str], about: Mapping[str, str]) -> RolledBack | None:
+    def give_way(
+        self, withdrawn: Collection[str | None], champion: str | None, about: Mapping[str, str],
+        previous: str | None = None,
+    ) -> RolledBack:  # fmt: skip
+        """Keep at versions who withdrew them, and put ``champion`` back where one of them is it: the model says so too.
+
+        ``about``: who says so, when and why.
+        """
+        now = self.aliases.get(CHAMPION)
+        done = RolledBack(name=self.name, champion=champion, withdrawn=now, **about)
+        for version in filter(None, withdrawn):
+            text = done.model_copy(update={"withdrawn": version}).model_dump_json()
+            self.client.set_model_version_tag(self.name, version, WITHDRAWN, text)
+        if now in withdrawn:
+            tag = f"{ROLLBACK}{done.at[:23]}"  # a tag's name holds no +
+            self.client.set_registered_model_tag(self.name, tag, done.model_dump_json())
+            if champion is not None:
+                self.put_aliases(champion, previous)
+        return done
+
+    def step_down(self, withdrawn: set[str], about: Mapping[str, str]) -> RolledBack | None:
         """Let none of these versions have an alias, nor serve again: the last champion that is none of them does.
 
-        ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
+        Returns what changed, None where the champion is another one.
         """
         with self.alone():
-            aliases, there = self.aliases, {number: each.tags for number, each in self.versions.items()}
-            chosen = aliases.get(CHAMPION)
-            while chosen in versions:
-                chosen = there.get(chosen, {}).get(REPLACES)
-            before = there.get(str(chosen), {}).get(REPLACES)
-            done = RolledBack(name=self.name, champion=chosen if chosen in there else None, withdrawn=None, **about)
-            for version in sorted(versions & set(there), key=int):
-                withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()
-                self.client.set_model_version_tag(self.name, version, WITHDRAWN, withdrawn)
-            if aliases.get(CHAMPION) in versions:
-                done = done.model_copy(update={"withdrawn": aliases[CHAMPION]})
-                self.remember(done)
-                if done.champion is not None:
-                    self.put_aliases(done.champion, None if before in versions else before)
+            versions, champion = self.versions, self.aliases.get(CHAMPION)
+            while champion in withdrawn:
+                champion = versions[champion].tags.get(REPLACES) if champion in versions else None
+            done = self.give_way(withdrawn & versions.keys(), champion if champion in versions else None, about)
             for alias, version in self.aliases.items():
-                if version in versions:
+                if version in withdrawn:
                     self.client.delete_registered_model_alias(self.name, alias)
-        return done if done.withdrawn else None
-
-    def remember(self, done: RolledBack) -> None:
-        """Keep who put a champion back: at the version that is withdrawn, and at the model."""
-        text = done.model_dump_json()
-        if done.withdrawn is not None:
-            self.client.set_model_version_tag(self.name, done.withdrawn, WITHDRAWN, text)
-        self.client.set_registered_model_tag(self.name, f"{ROLLBACK}{done.at[:23]}", text)  # a tag's name holds no +
+        return done if done.withdrawn in withdrawn else None
 
 
 @step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
@@ -184,26 +179,18 @@ def champion_of(name: str) -> Champion | None:
         return None
     model = RegisteredModel(Tracker(Home.here()), name)
     number = model.aliases.get(CHAMPION)
-    versions = model.versions if number else {}
-    version = versions.get(number or "")
-    if version is None:
+    if number is None:
         return None
+    version = model.client.get_model_version(name, number)
     require_signed_version(version)
-    tags, which = dict(version.tags), f"version {version.version} of {name}"
-    recipe = recipe_in(tags, f"{which}, the champion,")
+    which = f"version {number} of {name}"
+    recipe = VersionTags.of(version.tags, f"{which}, the champion,").model
     if recipe is not None and is_deployed():
         try:
             ModelSpec.of_others(recipe.model_dump(), ModelSpec())
         except UntrustedNameError as error:
             raise UntrustedNameError(f"the recipe of {which}: {error}") from None
-    promoted = {int(each.version): each.tags for each in versions.values() if REPLACES in each.tags}
-    newest, note = max(promoted, default=0), ""
-    if newest > int(version.version) and WITHDRAWN not in promoted[newest]:
-        note = (
-            f"V{which[1:]} is the champion, though version {newest} was promoted later: the alias was moved in MLflow "
-            "(evenfold rollback would say by whom and why)."
-        )
-    return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id, note=note)
+    return Champion(name=name, version=number, model=recipe, tags=version.tags, run_id=version.run_id)
 
 
 def about_taking_back(what: str, reason: str) -> dict[str, str]:
@@ -221,26 +208,31 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and at the model
     (``evenfold.rollback.`` and the time). A second rollback goes back one more. Raises SplitError without any of these.
     """
-    model, _ = RegisteredModel.existing(name, to)
+    model, versions = RegisteredModel.existing(name, to)
     with model.alone():
-        aliases, versions = model.aliases, model.versions
+        aliases = model.aliases
         champion = aliases.get(CHAMPION)
         if to is not None and to == champion:
             raise SplitError(f"version {to} of {name} is the champion already.")
-        chosen, now = to, versions.get(champion or "")
-        if chosen is None:
-            chosen = (now.tags.get(REPLACES) if now else None) or aliases.get(PREVIOUS)
+        replaced = versions[champion].tags.get(REPLACES) if champion in versions else None
+        chosen = to or replaced or aliases.get(PREVIOUS)
         if chosen not in versions:
-            others = [version for version in versions if version != champion]
             where = f"before version {champion} " if champion else ""
-            which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
-            advice = f"name {which} (--to)" if others else "it has one version"
-            raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
-        before = versions[chosen].tags.get(REPLACES) if to is None else champion
-        done = RolledBack(name=name, champion=chosen, withdrawn=champion, **about_taking_back("rollback", reason))
-        model.remember(done)
-        model.put_aliases(chosen, before)
-    return done
+            raise SplitError(
+                f"{name} remembers no champion {where}that is still there; name another of its versions "
+                f"{', '.join(versions)} (--to)."
+            )
+        about = about_taking_back("rollback", reason)
+        return model.give_way([champion], chosen, about, previous=champion if to else None)
+
+
+class Change(NamedTuple):
+    """A change of champion: when and to which version, why, and over which one where a decision says so."""
+
+    at: datetime
+    version: str | None
+    why: str
+    over: str | None = None
 
 
 def champion_as_of(name: str, at: date | datetime | str) -> Served:
@@ -257,47 +249,46 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
         raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
     end = day if isinstance(day, datetime) else datetime.combine(day, time.max)
     end = end if end.tzinfo else end.replace(tzinfo=UTC)
-    changes = sorted(_changes(model, versions), key=lambda change: change[0])
-    before, after = ([change for change in changes if (change[0] <= end) == earlier] for earlier in (True, False))
-    now, last = model.aliases.get(CHAMPION), changes[-1][1] if changes else None
-    since, version, why, _ = before[-1] if before else (None, None, "", None)
-    note = f"The alias is on version {now or 'none'} by now, and nobody recorded that: it was moved in MLflow."
-    note = note if now != last else ""
-    if after and after[0][3] not in (None, version):
-        when, following, _, over = after[0]
-        gone = "the alias was moved in MLflow" if over in versions else "it was deleted since"
-        note = f"Version {following} took the place of version {over} on {when:%Y-%m-%d}: {gone}. {note}".strip()
-    began = since.isoformat(timespec="seconds") if since else ""
-    return Served(name=name, version=version, since=began, why=why, note=note)
+    nobody = Change(datetime.min.replace(tzinfo=UTC), None, "")
+    changes = [nobody, *sorted(_changes(model, versions), key=lambda change: change.at)]
+    before = [change for change in changes if change.at <= end]
+    last, now, notes = before[-1], model.aliases.get(CHAMPION), []
+    for following in changes[len(before) : len(before) + 1]:
+        if following.over not in (None, last.version):
+            gone = "the alias was moved in MLflow" if following.over in versions else "it was deleted since"
+            took = f"Version {following.version} took the place of version {following.over} on {following.at:%Y-%m-%d}"
+            notes.append(f"{took}: {gone}.")
+    if now != changes[-1].version:
+        notes.append(
+            f"The alias is on version {now or 'none'} by now, and nobody recorded that: it was moved in MLflow."
+        )
+    since = "" if last is nobody else last.at.isoformat(timespec="seconds")
+    return Served(name=name, version=last.version, since=since, why=last.why, note=" ".join(notes))
 
 
-def _changes(
-    model: RegisteredModel, versions: Mapping[str, ModelVersion]
-) -> Iterator[tuple[datetime, str | None, str, str | None]]:
-    """Yield when the champion changed, to which version, why, and over which one where a decision says so."""
-    for version in versions.values():
-        decision, tags = None, version.tags
+def _changes(model: RegisteredModel, versions: Mapping[str, ModelVersion]) -> Iterator[Change]:
+    for number, version in versions.items():
+        decision = None
         with suppress(EvenfoldError):
             decision = decision_of(model.tracker, version)
-        if decision.promote if decision else REPLACES in tags:
+        if decision.promote if decision else REPLACES in version.tags:
             when = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
             why = decision.why if decision else "its decision is not in the record"
-            yield when, str(version.version), why, decision.champion if decision else None
-    texts = model.client.get_registered_model(model.name).tags.items()
-    for text in [text for tag, text in texts if tag.startswith(ROLLBACK)]:
-        with suppress(ValueError, RecursionError):  # somebody wrote there
-            done = RolledBack.model_validate_json(text)
-            yield datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}", None
+            yield Change(when, number, why, decision.champion if decision else None)
+    for tag, text in model.client.get_registered_model(model.name).tags.items():
+        if tag.startswith(ROLLBACK):
+            with suppress(ValueError):  # somebody wrote there
+                done = RolledBack.model_validate_json(text)
+                yield Change(datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}")
 
 
 def decision_of(tracker: Tracker, version: ModelVersion) -> Decision:
     """Return the signed decision by which a version was registered; SplitError where it is gone or not signed."""
     run = run_named(tracker, str(version.run_id))
-    decision = decision_in(run.data.tags, f"run {run.info.run_id}")
+    decision = signed_decision(run)
     if decision is None:
-        raise SplitError(f"run {run.info.run_id[:8]}, which registered it, holds no decision.")
-    if not is_signed_decision(run):
         raise SplitError(
-            f"the decision in run {run.info.run_id[:8]} was not signed by this home, or was changed since."
+            f"run {run.info.run_id[:8]}, which registered it, holds no decision that was signed by this home and not "
+            "changed since."
         )
     return decision

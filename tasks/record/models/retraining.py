@@ -6,14 +6,13 @@ Idempotent by the run's key. A past decision is made again from what stands in M
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from math import isclose
-from typing import TYPE_CHECKING, Any, Literal
-from uuid import uuid4
+from typing import TYPE_CHECKING, Literal
 
 from evenfold.estimates import Estimate, ModelSpec, Problem, compare, promotion
 from evenfold.estimates.promotion import Decision, Difference, EarlierLook
@@ -37,10 +36,11 @@ from evenfold.tasks.work import work_of
 
 from . import signatures
 from .registered import CHALLENGER, RegisteredModel, RolledBack, decision_of
-from .signatures import ANSWERED, DECISION, OPENED, SIGNATURE, WITHDRAWN
+from .signatures import ANSWERED, DECISION, SIGNATURE, WITHDRAWN
 from .stored_models import keep_model
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import Run
     from mlflow.entities.model_registry import ModelVersion
 
@@ -86,38 +86,24 @@ def open_retraining(
         _require_let_in(tracker.client, split, outcome)
         return Opened(run_id=finished.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
-    opened = uuid4().hex[:12]
-    tags = split_tags(split) | origin_tags() | code_tags(same, code)
-    tags |= {OPENED: opened, "evenfold.split_run_id": split_run_of(split)}
+    tags = split_tags(split) | origin_tags() | code_tags(same, code) | {"evenfold.split_run_id": split_run_of(split)}
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
-    run = tracker.client.get_run(run_id)
-    before = _decided(run)
-    # Somebody else's is made again.
-    return Opened(run_id=run_id, decision=before if signatures.is_signed_decision(run) else None, opened=opened)
+    return Opened(run_id=run_id, decision=signatures.signed_decision(tracker.client.get_run(run_id)))
 
 
-def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:
+def _require_let_in(client: MlflowClient, split: SplitRef, outcome: Retraining) -> None:
     """Raise SplitError where what a retraining came to was withdrawn with its generation of the split."""
     if not split.staged or outcome.registered is None or is_refreshing():
         return
-    version, who = client.get_model_version(outcome.registered.name, outcome.registered.version), ""
-    if WITHDRAWN in version.tags:
-        with suppress(ValueError, RecursionError):  # somebody wrote there
-            done = RolledBack.model_validate_json(version.tags[WITHDRAWN])
+    tags, who = client.get_model_version(outcome.registered.name, outcome.registered.version).tags, ""
+    if WITHDRAWN in tags:
+        with suppress(ValueError):  # somebody wrote there
+            done = RolledBack.model_validate_json(tags[WITHDRAWN])
             who = f" by {done.by} ({done.reason})"
         raise SplitError(
             f"this table was let in as {split.name} {split.version} and withdrawn{who}; retrain with a corrected one, "
             "or let it in again by refresh=True (--refresh)."
         )
-
-
-def _decided(run: Run) -> Decision | None:
-    """Return what a retraining decided before it was interrupted; what was written over is decided anew."""
-    try:
-        return signatures.decision_in(run.data.tags, f"run {run.info.run_id}")
-    except SplitError as error:
-        logging.getLogger("evenfold").warning("%s It is decided anew.", error)
-        return None
 
 
 @step(run_name=lambda split, **_: f"record the decision on {split.name}")
@@ -139,18 +125,17 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
 
 def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierLook]:
     """Return the comparisons of a name, as ``read_looks`` does; of those that began ``before`` one alone."""
-
-    def place(run: Run) -> tuple[int, str]:
-        return run.info.start_time, run.info.run_id
-
     looks = []
-    for run in sorted(model.retrainings(), key=place):
-        if before is not None and place(run) >= place(before):
-            break
-        if decision := signatures.decision_in(run.data.tags, f"run {run.info.run_id}"):
+    for run in sorted(model.retrainings(), key=_place):
+        decision = signatures.decision_in(run.data.tags, f"run {run.info.run_id}")
+        if decision is not None and (before is None or _place(run) < _place(before)):
             day, ours = start_of(run), signatures.is_signed_decision(run)
             looks.append(EarlierLook.of(decision, day) if ours else EarlierLook(day, decision.spent))
     return looks
+
+
+def _place(run: Run) -> tuple[int, str]:
+    return run.info.start_time, run.info.run_id
 
 
 def start_of(run: Run) -> date:
@@ -173,8 +158,8 @@ def register_model(
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", [None, *split.splits()])
     registered = RegisteredModel(tracker_of(split), name)
-    client, run = registered.client, registered.client.get_run(run_id)
-    tags = split_tags(split) | flow_run_tags() | {RUN_KEY: run.data.tags.get(RUN_KEY, run_id)}
+    client = registered.client
+    tags = split_tags(split) | flow_run_tags() | {RUN_KEY: client.get_run(run_id).data.tags.get(RUN_KEY, run_id)}
     tags |= signatures.model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
     with registered.alone():
@@ -182,7 +167,7 @@ def register_model(
             client.create_registered_model(name, description="Retrained by evenfold.")
         number = registered.version_of(run_id)
         registered.require_champion(decision, number)
-        number = number or _new_version(registered, run, work.problem, final, tags)
+        number = number or _new_version(registered, run_id, work.problem, final, tags, decision)
         version = client.get_model_version(name, number)
         # New, or a try was killed before; one that is not what we made stays refused.
         if not signatures.is_signed_version(version):
@@ -197,20 +182,19 @@ def register_model(
 
 
 def _new_version(
-    registered: RegisteredModel, run: Run, problem: Problem, final: FinalModel, tags: dict[str, str]
-) -> str:
+    registered: RegisteredModel, run_id: str, problem: Problem, final: FinalModel, tags: dict[str, str],
+    decision: Decision | None,
+) -> str:  # fmt: skip
     """Log the model of a run, and return the number of its version; two hosts share no lock: of twins the first."""
-    client, run_id, estimator = registered.client, run.info.run_id, str(problem.model.estimator)
-    uri = keep_model(registered.tracker, run_id, final, estimator, problem.X)
-    decided = _decided(run)
-    words = [f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."]
-    if decided is not None:
-        words += [f"{decided.why.capitalize()}." if decided.why else "", plain(decided.answer)]
+    client, estimator = registered.client, str(problem.model.estimator)
+    model = keep_model(registered.tracker, run_id, final, estimator, problem.X)
+    words = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
+    if decision is not None:
+        words = f"{words} {decision.why.capitalize()}. {plain(decision.answer)}".rstrip()
     # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
     # the process, which is the user's.
-    model = client.get_logged_model(uri.rpartition("/")[2])
-    source = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": " ".join(filter(None, words))}
-    own = str(client.create_model_version(registered.name, str(model.artifact_location), **source).version)
+    about = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": words}
+    own = str(client.create_model_version(registered.name, model.artifact_location, **about).version)
     number = registered.version_of(run_id) or own
     if own != number:
         client.delete_model_version(registered.name, own)
@@ -233,15 +217,13 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     return outcome
 
 
-def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> None:
-    """Mark a retraining as failed, with the reason where people look for it, unless it has been begun anew since.
+def fail_retraining(split: SplitRef, run_id: str, reason: str) -> None:
+    """Mark a retraining as failed, with the reason where people look for it.
 
     Where MLflow is out of reach it stays RUNNING: the same request goes on with it.
     """
-    tracker = tracker_of(split)
     try:
-        if tracker.client.get_run(opened.run_id).data.tags.get(OPENED) == opened.opened:
-            tracker.fail(opened.run_id, reason)
+        tracker_of(split).fail(run_id, reason)
     except Exception as error:
         if not unreachable(error):
             raise
@@ -254,28 +236,34 @@ def replay(name: str, version: str) -> Replayed:
     What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
     """
     model, versions = RegisteredModel.existing(name, version)
+    replayed = partial(Replayed, name=name, version=version)
     decision, what = None, f"version {version} of {name}"
     try:
         signatures.require_signed_version(versions[version])
         decision = decision_of(model.tracker, versions[version])
         again = _decided_again(model, versions, versions[version], decision)
-        apart, before, after = [], asdict(decision), asdict(again)
-        for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
-            was, now = before[field], after[field]
-            numbers = isinstance(was, float) and isinstance(now, float)
-            if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
-                apart.append(f"{field} {was} then and {now} now")
-        left = {run.info.run_id for run in model.retrainings()} if apart else set()
-        earlier = [each for number, each in versions.items() if int(number) < int(version) and apart]
+        if not (apart := _apart(decision, again)):
+            words = f"{what} is decided again as it was: {again.why}."
+            return replayed(verdict="same", words=words, decision=decision, again=again)
+        left = {run.info.run_id for run in model.retrainings()}
+        earlier = [each for number, each in versions.items() if int(number) < int(version)]
         if lost := [f"run {each.run_id[:8]} of version {each.version}" for each in earlier if each.run_id not in left]:
             raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
     except EvenfoldError as error:
-        words = f"{what} cannot be decided again: {error}"
-        return Replayed(name=name, version=version, verdict="gone", words=words, decision=decision)
-    words = f"{what} is decided again as it was: {again.why}."
-    words = f"{what} is decided in another way now: {', '.join(apart)}." if apart else words
-    verdict: Any = "other" if apart else "same"
-    return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
+        return replayed(verdict="gone", words=f"{what} cannot be decided again: {error}", decision=decision)
+    words = f"{what} is decided in another way now: {', '.join(apart)}."
+    return replayed(verdict="other", words=words, decision=decision, again=again)
+
+
+def _apart(decision: Decision, again: Decision) -> list[str]:
+    """Return what two decisions differ in, numbers by more than their last digits."""
+    apart = []
+    for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
+        was, now = getattr(decision, field), getattr(again, field)
+        numbers = isinstance(was, float) and isinstance(now, float)
+        if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
+            apart.append(f"{field} {was} then and {now} now")
+    return apart
 
 
 def _decided_again(

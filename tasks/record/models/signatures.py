@@ -7,28 +7,28 @@ release.
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from evenfold.estimates import Estimate, ModelError, ModelSpec
-from evenfold.estimates.promotion import YEARLY, Decision
+from evenfold.estimates import Estimate, ModelSpec
+from evenfold.estimates.promotion import Decision
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.naming import changed
-from evenfold.tasks.outcomes import Champion, FinalModel
+from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
 from evenfold.tasks.record.entries import CODE, RECIPE, code_in
 from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.runtime.home import in_silence
 from evenfold.tasks.runtime.signing import is_signed, sign
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, Json, TypeAdapter, ValidationError
 
-from .stored_models import fetched
+from .stored_models import DIGEST
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"
-MOST = sys.float_info.max
 MOST_SCORES = 30
 EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the evaluation of its recipe
 ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: who said yes or no, and why
-OPENED = "evenfold.opened"  # at the run of a retraining: by which attempt it was begun
+# At a version: its signatures, each by a tag of its own, for several homes may sign; whose place it took as champion;
+# who withdrew it, and why. These come later, and are not signed.
+SIGNATURE, REPLACES, WITHDRAWN = LATER = "evenfold.signature", "evenfold.replaces", "evenfold.withdrawn"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,16 +56,68 @@ class RecordedScore:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def chance(self) -> tuple[float, str] | None:
+        """How much chance may take off it, and what that is in words; None where no number says it."""
+        if self.low is not None and self.high is not None:
+            half, what = (self.high - self.low) / 2, "half the width of the champion's recorded interval"
+        else:
+            half, what = (
+                2 * (nan if self.sd is None else self.sd),
+                "twice the spread of the champion's splits, with no interval,",
+            )
+        return (half, what) if isfinite(half + self.value) else None
+
+
+class VersionTags(Outcome):
+    """What the tags of a version say of its model: its recipe, None where they name none, and what that scored."""
+
+    model: Json[ModelSpec] | None = Field(None, alias=MODEL)
+    scores: Json[list[RecordedScore]] = Field([], alias=SCORES)
+
+    @classmethod
+    def of(cls, tags: Mapping[str, str], where: str) -> VersionTags:
+        """Read the tags of a version; nothing that they name is imported.
+
+        Raises SplitError that names the tag and ``where`` it stands for what is no recipe or score: a champion that
+        cannot be compared would give way.
+        """
+        remedy = "or another version by evenfold rollback"
+        return _read(cls.model_validate, tags, f"what the tags of {where} in MLflow say", remedy)
+
+
+_DECISION = TypeAdapter(Decision)
+
+
+def decision_in(tags: Mapping[str, str], where: str) -> Decision | None:
+    """Return the decision that the tags of a retraining's run hold, None where they hold none.
+
+    Raises SplitError for what is no decision, also for what no comparison can have spent: later ones go by it.
+    """
+    remedy = "or delete the tag and with it what is known of this comparison"
+    what = f"the tag {DECISION} of {where} in MLflow"
+    return _read(_DECISION.validate_json, tags[DECISION], what, remedy) if DECISION in tags else None
+
+
+def _read(read: Callable[..., T], content: object, what: str, remedy: str) -> T:
+    try:
+        return read(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        why = one_line(
+            ": ".join(
+                filter(None, [".".join(map(str, first["loc"]))[:60], first["msg"].removeprefix("Value error, ")])
+            ),
+            200,
+        )
+    raise SplitError(f"{what} cannot be read ({why.rstrip('.;')}); put back what was there, {remedy}.")
+
 
 def moved_code(champion: Champion) -> list[str]:
     """Return the modules of the user's own that have changed since a version was registered, as it says itself."""
     before, now = code_in(champion.tags), champion.model.code if champion.model else {}
     of_libraries = {name for code in (before, now) for name, value in code.items() if "==" in value}
     return [name for name in changed(before, now) if before and name not in of_libraries]
-
-
-_DECISION, _SCORES = TypeAdapter(Decision), TypeAdapter(list[RecordedScore])
-T = TypeVar("T")
 
 
 def model_tags(
@@ -80,84 +134,9 @@ def model_tags(
     return tags | ({EVALUATION: evaluation_run_id, SCORES: json.dumps(scores)} if evaluation_run_id else {})
 
 
-def recipe_in(tags: Mapping[str, str], where: str) -> ModelSpec | None:
-    """Return the recipe that the tags name, None where they name none; nothing of it is imported.
-
-    Raises SplitError that names the tag and ``where`` it stands for what is no recipe: a champion that cannot be
-    compared would give way.
-    """
-    return _read(_recipe, MODEL, tags, where, "recipe", "or another version by evenfold rollback")
-
-
-def _recipe(text: str) -> ModelSpec:
-    recipe = json.loads(text)
-    if not isinstance(recipe, Mapping):
-        raise ValueError(f"a {type(recipe).__name__}, not the fields of a model")
-    return ModelSpec.of(recipe)
-
-
-def decision_in(tags: Mapping[str, str], where: str) -> Decision | None:
-    """Return the decision that the tags of a retraining's run hold, None where they hold none.
-
-    Raises SplitError as ``recipe_in`` does, also for what no comparison can have spent: later ones go by it.
-    """
-    remedy = "or delete the tag and with it what is known of this comparison"
-    return _read(_decision, DECISION, tags, where, "decision", remedy)
-
-
-def _decision(text: str) -> Decision:
-    decision = _DECISION.validate_json(text, strict=True)
-    possible = {"spent": (0, YEARLY), "margin": (0, MOST), "level": (0, 1), "information": (0, MOST)}
-    values = {name: getattr(decision, name) for name in (*possible, "bound")}
-    ends = {name: possible.get(name, (-MOST, MOST)) for name, value in values.items() if value is not None}
-    if wrong := [f"{name} is {values[name]}" for name, (low, high) in ends.items() if not low <= values[name] <= high]:
-        raise ValueError(", ".join(wrong))
-    return decision
-
-
-def scores_in(tags: Mapping[str, str], where: str) -> list[RecordedScore]:
-    """Return what the tags of a version say of its recipe's scores; of those that were no numbers, nothing.
-
-    Raises SplitError as ``recipe_in`` does: a new model that is compared with nothing would be taken.
-    """
-    remedy = "or delete the tag, and the new model is compared with no score"
-    return _read(_scores, SCORES, tags, where, "list of scores", remedy) or []
-
-
-def _scores(text: str) -> list[RecordedScore]:
-    scores = _SCORES.validate_json(text, strict=True)
-    if any((score.low is None) != (score.high is None) for score in scores):
-        raise ValueError("an interval with one end")
-    numbers = [[score.value, score.sd or 0.0, score.low or 0.0, score.high or 0.0] for score in scores]
-    return [score for score, each in zip(scores, numbers, strict=True) if all(map(isfinite, each))]
-
-
-def _read(read: Callable[[str], T], tag: str, tags: Mapping[str, str], where: str, what: str, remedy: str) -> T | None:
-    """Return what a tag says, None where there is none; SplitError in one line for what it cannot say."""
-    try:
-        return read(tags[tag]) if tag in tags else None
-    except RecursionError:
-        why = "nested too deeply"
-    except ValidationError as error:  # which quotes what stood there as Python would write it
-        first: Any = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))[:60]
-        why = f"{place!r}: {first['msg']}" if place else str(first["msg"])
-    except (ValueError, ModelError) as error:
-        why = str(error)
-    reason = f"the tag {tag} of {where} in MLflow is not a {what} ({one_line(why, 200).rstrip('.;')})"
-    raise SplitError(f"{reason}; put back what was there, {remedy}.")
-
-
 def one_line(text: str, most: int) -> str:
     """Return what somebody wrote as one line of at most so many characters."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:most]
-
-
-# At a version: the digest of its model's file; its signatures, each by a tag of its own, for several homes may sign;
-# whose place it took as champion; who withdrew it, and why. The last three come later, and are not signed.
-DIGEST, SIGNATURE, REPLACES, WITHDRAWN = (
-    f"evenfold.{name}" for name in ("model_sha256", "signature", "replaces", "withdrawn")
-)
 
 
 def claim_of(version: ModelVersion, tags: Mapping[str, str]) -> dict[str, object]:
@@ -165,8 +144,7 @@ def claim_of(version: ModelVersion, tags: Mapping[str, str]) -> dict[str, object
 
     Among these are its recipe, split, scores, run key, evaluation and the digest of its model.
     """
-    later = (SIGNATURE, REPLACES, WITHDRAWN)
-    ours = {tag: value for tag, value in tags.items() if tag.startswith("evenfold.") and not tag.startswith(later)}
+    ours = {tag: value for tag, value in tags.items() if tag.startswith("evenfold.") and not tag.startswith(LATER)}
     return {"name": version.name, "version": str(version.version), "source": version.source, "tags": ours}
 
 
@@ -198,9 +176,17 @@ def is_signed_decision(run: Run) -> bool:
     return is_signed("decision", claim, [run.data.tags.get(SIGNATURE)])
 
 
+def signed_decision(run: Run) -> Decision | None:
+    """Return the decision of a retraining, None where this home and its team made none, or it was written over."""
+    return decision_in(run.data.tags, f"run {run.info.run_id}") if is_signed_decision(run) else None
+
+
 @dataclass(frozen=True)
 class Untrusted:
-    """A version as it was looked at: ``sha256`` of its one skops file ("": none is ever loaded), and its recipe."""
+    """A version as it was looked at: ``sha256`` of its one skops file ("": none is ever loaded), and its recipe.
+
+    ``evaluated``: what its evaluation holds of it, None where that is gone.
+    """
 
     version: ModelVersion
     sha256: str
@@ -214,6 +200,8 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
     Raises SplitError in a deployed run, for a version that is not there, and for one whose evaluation names another
     recipe than it does itself.
     """
+    from mlflow.artifacts import download_artifacts
+
     if is_deployed():
         raise SplitError("evenfold trust is a person's word at a terminal, and a deployed run has none to give.")
     try:
@@ -223,16 +211,40 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
             f"there is no version {version!a} of a model {name!a} in {tracker.home.tracking_uri}; write "
             "NAME@VERSION, such as flights@3, as evenfold list shows them."
         ) from None
-    digest, recipe = "", recipe_in(registered.tags, f"version {version} of {name}")
-    with suppress(Exception):  # its files are gone
+    digest, recipe = "", VersionTags.of(registered.tags, f"version {version} of {name}").model
+    with suppress(Exception):  # its files are gone, or are none that is ever loaded
         # MLflow looks a models:/ URI up in the store of the process, which is the user's.
         where = str(tracker.client.get_model_version_download_uri(name, version))
-        with fetched(where, tracker.client.tracking_uri) as files:
-            digest = sha256(files[0]) if len(files) == 1 else ""
+        with tempfile.TemporaryDirectory() as folder, in_silence():
+            place = download_artifacts(where, dst_path=folder, tracking_uri=tracker.client.tracking_uri)
+            (file,) = Path(place).rglob("*.skops")
+            digest = sha256(file)
     evaluated = _evaluated(tracker, registered.tags.get(EVALUATION, ""))
     if evaluated is not None and not _alike(evaluated.get("model"), recipe):
         raise SplitError(f"the evaluation of version {version} of {name} names another recipe; retrain, or roll back.")
     return Untrusted(registered, digest, None if recipe is None else recipe.canonical(), evaluated)
+
+
+def _alike(evaluated: object, recipe: ModelSpec | None) -> bool:
+    """Return whether an evaluation has trained a recipe; scored by another metric as well, it is no other one."""
+    if recipe is None:
+        return False
+    try:
+        theirs = ModelSpec.model_validate(evaluated)
+    except ValidationError:
+        return False
+    return theirs.canonical() | {"metrics": None} == recipe.canonical() | {"metrics": None}
+
+
+def _evaluated(tracker: Tracker, run_id: str) -> Mapping[str, object] | None:
+    """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
+    with suppress(Exception):  # gone, or none of ours
+        recipe, signed = tracker.read_signed(run_id, RECIPE)
+        with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of draws, which keep no predictions
+            name = "predictions.parquet"
+            recipe |= {} if signed else {"sha256": {name: sha256(tracker.fetch(run_id, name, Path(folder)))}}
+        return dict(recipe)
+    return None
 
 
 def trust(tracker: Tracker, looked_at: Untrusted) -> None:
@@ -242,24 +254,3 @@ def trust(tracker: Tracker, looked_at: Untrusted) -> None:
         tracker.keep_signed(version.tags[EVALUATION], RECIPE, looked_at.evaluated)
     tracker.client.set_model_version_tag(version.name, str(version.version), DIGEST, looked_at.sha256)
     sign_version(tracker.client, version, version.tags | digest)
-
-
-def _evaluated(tracker: Tracker, run_id: str) -> Mapping[str, object] | None:
-    """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
-    try:
-        recipe, signed = tracker.read_signed(run_id, RECIPE)
-    except Exception:  # gone, or none of ours
-        return None
-    if not isinstance(recipe, dict):
-        return None
-    with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of draws, which keep no predictions
-        name = "predictions.parquet"
-        recipe |= {} if signed else {"sha256": {name: sha256(tracker.fetch(run_id, name, Path(folder)))}}
-    return recipe
-
-
-def _alike(evaluated: object, registered: ModelSpec | None) -> bool:
-    if registered is None or not isinstance(evaluated, dict):
-        return False
-    a, b = (ModelSpec.of(each).model_copy(update={"metrics": ()}).canonical() for each in (evaluated, registered))
-    return json.dumps(a) == json.dumps(b)

@@ -6,23 +6,23 @@ import hashlib
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from socket import gethostname
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from evenfold.manifests.store.header import sha256
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, installed, resolve
 from evenfold.tasks.outcomes import FinalModel
 from evenfold.tasks.record.tracker import Tracker
-from evenfold.tasks.runtime.home import in_silence, redacted
-from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import load_signed
 
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
+
+DIGEST = "evenfold.model_sha256"  # at a logged model, and at a version: the digest of its file
 KEPT = "evenfold.model_key"
 MAKER = "evenfold.maker"  # the home, as a digest, that was making a logged model
 
@@ -48,22 +48,21 @@ def _shown_by(model: Any, X: pd.DataFrame) -> dict[str, object]:
     """
     from mlflow.models import infer_signature
 
-    columns = {}
-    for name in X.columns:
-        column = X[name].dropna()
-        if column.size and pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-            value = column.sort_values().iloc[[column.size // 2]]
-        else:
-            value = column.mode().iloc[:1]
-        columns[name] = pd.Series(value.tolist(), dtype=X[name].dtype)
-    example = pd.DataFrame(columns)
+    numbers = X.select_dtypes("number").columns
+    usual = {
+        name: column.quantile(interpolation="nearest") if name in numbers else column.mode().get(0)
+        for name, column in X.items()
+    }
+    example = pd.DataFrame([usual]).astype(X.dtypes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whole numbers may be missing one day, which MLflow says at length
         return {"signature": infer_signature(example, model.predict(example)), "input_example": example}
 
 
-def keep_model(tracker: Tracker, run_id: str, final: FinalModel, estimator: str, X: pd.DataFrame | None = None) -> str:
-    """Log a model of ``fit_final`` to a run and return its URI; naming what it requires saves MLflow a subprocess.
+def keep_model(
+    tracker: Tracker, run_id: str, final: FinalModel, estimator: str, X: pd.DataFrame | None = None
+) -> LoggedModel:
+    """Log a model of ``fit_final`` to a run and return it; naming what it requires saves MLflow a subprocess.
 
     With rows ``X`` such as it reads, the model has a signature and shows an example. The metrics that the run holds are
     the model's too. The very file that it was loaded from is kept, for its digest was signed. MLflow's ``log_model``
@@ -78,9 +77,13 @@ def keep_model(tracker: Tracker, run_id: str, final: FinalModel, estimator: str,
     how |= {} if X is None else _shown_by(model, X)
     client = tracker.client
     maker = hashlib.sha256(f"{gethostname()}:{tracker.home.path}".encode()).hexdigest()[:16]
-    if whole := _left_by_a_kill(tracker, run_id, final, maker):
-        return whole
-    logged = client.create_logged_model(tracker.experiment_id, "model", source_run_id=run_id, tags={MAKER: maker})
+    for left in tracker.models(run_id, "model"):  # by a kill
+        if left.status == "READY" and left.tags.get(DIGEST) == final.file.sha256:
+            return left
+        if left.status != "READY" and left.tags.get(MAKER) == maker:  # another home may be making its own
+            client.delete_logged_model(left.model_id)
+    tags = {MAKER: maker, DIGEST: final.file.sha256}
+    logged = client.create_logged_model(tracker.experiment_id, "model", source_run_id=run_id, tags=tags)
     try:
         client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
         # What the run says of its model: its metrics without a step that are no other model's.
@@ -97,24 +100,7 @@ def keep_model(tracker: Tracker, run_id: str, final: FinalModel, estimator: str,
     except BaseException:
         client.finalize_logged_model(logged.model_id, "FAILED")
         raise
-    client.finalize_logged_model(logged.model_id, "READY")
-    return f"models:/{logged.model_id}"
-
-
-def _left_by_a_kill(tracker: Tracker, run_id: str, final: FinalModel, maker: str) -> str:
-    """Return the URI of a model that a kill in this home left whole, "" for none; one left half made is removed.
-
-    Another home may be making its own of the same run at this moment.
-    """
-    for left in tracker.models(run_id, "model"):
-        if left.status != "READY":
-            if left.tags.get(MAKER) == maker:
-                tracker.client.delete_logged_model(left.model_id)
-            continue
-        with fetched(left.artifact_location, tracker.client.tracking_uri) as files:
-            if [sha256(each) for each in files] == [sha256(Path(final.file.path))]:
-                return f"models:/{left.model_id}"
-    return ""
+    return client.finalize_logged_model(logged.model_id, "READY")
 
 
 def keep_model_of(tracker: Tracker, run_id: str, final: FinalModel, estimator: str) -> None:
@@ -122,23 +108,6 @@ def keep_model_of(tracker: Tracker, run_id: str, final: FinalModel, estimator: s
     if tracker.client.get_run(run_id).data.tags.get(KEPT) != final.key:
         keep_model(tracker, run_id, final, estimator)
         tracker.client.set_tag(run_id, KEPT, final.key)
-
-
-@contextmanager
-def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
-    """Yield the skops files of a stored model, in a folder that goes again, or raise UntrustedNameError."""
-    import mlflow.artifacts
-
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            with in_silence():
-                place = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=tracking_uri)
-        except Exception as error:  # of a kind of its own per store
-            if unreachable(error):
-                raise
-            what = redacted(f"{where} cannot be fetched ({' '.join(str(error).splitlines()[-1:])})")
-            raise UntrustedNameError(f"the model in {what}; put its files back as they were, or retrain.") from None
-        yield sorted(Path(place).rglob("*.skops"))
 
 
 def requirements(estimator: str) -> list[str]:

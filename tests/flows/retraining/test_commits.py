@@ -13,8 +13,9 @@ from evenfold.flows import GateError
 from evenfold.flows.cli import app
 from evenfold.manifests import verify
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, withdraw
+from evenfold.tasks import Home, roll_back, withdraw
 from evenfold.tasks.outcomes import Judged
+from evenfold.tasks.record.models.committing import settle_commits
 from evenfold.tasks.record.models.promoting import judge_month
 from mlflow.tracking import MlflowClient
 from small import GOOD, STEPS, called, champion, registry, retrain
@@ -110,19 +111,21 @@ def test_a_month_is_committed_when_it_was_judged_sound(home: Home, monkeypatch: 
 
 
 def test_a_commit_that_nobody_of_ours_began_promotes_nothing(home: Home) -> None:
-    """Whoever may write among shared splits could call any version of ours promoted; it ends in a sentence."""
+    """Whoever may write among shared splits names a version of ours, and what it says by its signature counts."""
     retrain("monthly", rows(80), GOOD)
-    run = registry(home).get_model_version("monthly", "1").run_id
-    theirs = {"name": "monthly", "run_id": run, "promote": True, "over": "2", "store": home.tracking_uri}
+    roll_back.fn("monthly", reason="in hours")
     place = home.splits / "monthly" / ".committing-9.9"
-    place.mkdir()
-    for text in ("[" * 100_000, '{"name": "../../x"}', json.dumps(theirs)):
-        (place / "commit.json").write_text(text)
-        with pytest.raises(SplitError, match=r"commit\.json was not signed by this home.* or remove .*\.committing-9"):
-            retrain("monthly", rows(99), GOOD)
-        assert (champion(home, "monthly"), place.exists()) == ("2", True)
-    shutil.rmtree(place)
-    assert retrain("monthly", rows(99), GOOD).split.version == "1.2"
+    shutil.copytree(home.splits / "monthly" / "1.1", place)
+    (place / "commit.json").write_text("[" * 100_000)
+    with pytest.raises(SplitError, match=r"commit\.json cannot be read; remove .*\.committing-9"):
+        retrain("monthly", rows(99), GOOD)
+    theirs = {"name": "monthly", "run_id": "", "store": home.tracking_uri}
+    for version, kept in (("1", False), ("2", True)):
+        run_id = registry(home).get_model_version("monthly", version).run_id
+        (place / "commit.json").write_text(json.dumps(theirs | {"run_id": run_id}))
+        settle_commits(home, "monthly")
+        assert (champion(home, "monthly"), place.with_name("9.9").exists()) == ("1", kept)
+        shutil.copytree(home.splits / "monthly" / "1.1", place, dirs_exist_ok=True)
 
 
 def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> None:

@@ -79,8 +79,11 @@ def _evaluation_gone(home: Home, run_id: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda home, own, of: _edited(home, own), "was not signed by this home"),
-        (lambda home, own, of: registry(home).delete_tag(own, "evenfold.decision"), "holds no decision"),
+        (lambda home, own, of: _edited(home, own), "holds no decision that was signed"),
+        (
+            lambda home, own, of: registry(home).delete_tag(own, "evenfold.decision"),
+            "holds no decision that was signed",
+        ),
         (lambda home, own, of: _evaluation_gone(home, of), "kept no predictions.parquet"),
     ],
 )

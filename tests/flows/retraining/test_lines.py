@@ -1,7 +1,6 @@
 """Which split and champion a retraining goes on from, and who takes the place of one that is lost or forged."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -170,32 +169,25 @@ def test_ones_own_champion_works_where_it_was_made_and_its_signature_is_why(
     assert champion(home, "own") in "12"
 
 
-def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home) -> None:
     """What stops a retraining names the tag, whose it is and what to do; put right, the same retraining goes on."""
     experiment = registry(home).get_experiment_by_name("monthly").experiment_id
     (first,) = registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'")
-    for tag, bad, words in (
-        ("model", "[" * 3_000, "evenfold.model of version 1 of monthly, the champion, in MLflow is not a recipe"),
-        (
-            "scores",
-            '{"a":' * 900,
-            "evenfold.scores of version 1 of monthly, the champion, in MLflow is not a list of scores",
-        ),
-    ):
+    for tag, bad in (("model", "[" * 3_000), ("scores", '{"a":' * 900)):
         kept = registry(home).get_model_version("monthly", "1").tags[f"evenfold.{tag}"]
         changed(home, "monthly", "1", f"evenfold.{tag}", bad)
-        with pytest.raises((SplitError, GateError), match=re.escape(words)):
+        words = rf"the tags of version 1 of monthly, the champion, in MLflow say cannot be read \(evenfold\.{tag}: Inv"
+        with pytest.raises(SplitError, match=words):
             retrain("monthly", rows(80), GOOD)
         assert champion(home, "monthly") == "1"
         changed(home, "monthly", "1", f"evenfold.{tag}", kept)
     kept = first.data.tags["evenfold.decision"]
     registry(home).set_tag(first.info.run_id, "evenfold.decision", '{"spent": -100}')
-    with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow is not a decision"):
+    with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow cannot be read"):
         retrain("monthly", rows(80), BAD)
     registry(home).set_tag(first.info.run_id, "evenfold.decision", kept)
     for run in registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'"):
         if run.info.status == "FAILED":  # the one that goes on: what it had decided is decided anew
             registry(home).set_tag(run.info.run_id, "evenfold.decision", "{")
     assert retrain("monthly", rows(80), GOOD).registered
-    assert "It is decided anew" in caplog.text
     assert champion(home, "monthly") == "2"

@@ -1,7 +1,5 @@
 """Keeping a model leaves MLflow's store of the process to the user; a registered one says what it reads."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ from evenfold.estimates.promotion import without_champion
 from evenfold.flows import split
 from evenfold.tasks import Home, fit_final, register_model
 from evenfold.tasks.record.entries import Entry
-from evenfold.tasks.record.models.signatures import DECISION
 from evenfold.tasks.record.models.stored_models import keep_model
 from evenfold.tasks.record.tracker import JUDGED, Tracker
 from mlflow.models import Model
@@ -71,9 +68,9 @@ def test_a_registered_model_has_a_signature_an_example_and_a_reason(home: Home) 
     client = MlflowClient(home.tracking_store)
     experiment = client.get_experiment_by_name("rows").experiment_id
     decision = without_champion("r2", "there is no champion yet")
-    run = client.create_run(experiment, tags={DECISION: json.dumps(asdict(decision))})
+    run = client.create_run(experiment)
     final = fit_final.fn(made, RECIPE)
-    told = register_model.fn(made, RECIPE, final, run_id=run.info.run_id)
+    told = register_model.fn(made, RECIPE, final, run_id=run.info.run_id, decision=decision)
     version = client.get_model_version("rows", told.version)
     words = "HistGradientBoostingRegressor, trained on 80 rows of rows@1.0. There is no champion yet."
     assert version.description == words
