@@ -31,7 +31,7 @@ from evenfold.tasks.work import Work, work_of
 
 from . import entries
 from .entries import MOST_FOLDS, PARTIAL, RECIPE, Entry, code_tags, named_apart, run_key, short_tags, split_tags
-from .models.stored_models import keep_model_of
+from .models.stored_models import keep_model
 from .splits import data_input, links_of, origin_tags, page_on_server, split_input, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
 
@@ -189,7 +189,7 @@ class _Record:
             if of.scores:
                 self._write_folds(tracker, run_id, key)
             if whole_model := self.models.get("all rows"):
-                keep_model_of(tracker, run_id, whole_model, str(of.model.estimator))
+                keep_model(tracker, run_id, whole_model, str(of.model.estimator))
             digests = tracker.keep(run_id, artifacts | self.tables)
             sha256 = {name: digests[name] for name in self.tables}
             tracker.keep_recipe(run_id, split, of.model, of.estimates, sha256=sha256)
@@ -265,7 +265,7 @@ class _Record:
             child = Entry(run_key(kind="fold", parent=key, **place), name, short_tags(split), place, metrics)
             with tracker.run(child, parent=run_id) as fold:
                 if model := self.models.get(score.name):
-                    keep_model_of(tracker, fold, model, str(recipe.estimator))
+                    keep_model(tracker, fold, model, str(recipe.estimator))
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, object]:

@@ -67,8 +67,7 @@ def committing(split: SplitRef, name: str, run_id: str) -> Iterator[None]:
             yield
         except Exception:
             with suppress(Exception):  # of a registry out of reach; the next that retrains does it
-                if not _settle(home, place, Path(split.staged)):
-                    Path(split.staged, INTENT).unlink()
+                _settle(home, place, Path(split.staged))
             raise
         _finish(home, place)
 
@@ -89,7 +88,7 @@ def _settle_each(home: Home, split: str) -> None:
             _finish(home, place)
 
 
-def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
+def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
     """Finish a commit whose version is registered, or undo it, which removes the split or puts it ``aside``."""
     try:
         intent = Intent.model_validate_json((place / INTENT).read_bytes())
@@ -101,21 +100,20 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
             "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
         )
     model = RegisteredModel(Tracker(home), intent.name)
-    number, run = model.version_of(intent.run_id), model.client.get_run(intent.run_id)
-    version = model.client.get_model_version(model.name, number) if number else None
+    version, run = model.version_of(intent.run_id), model.client.get_run(intent.run_id)
     # One that was killed before it was signed is signed by the same month; nobody loads it as it is.
-    ours = version is not None and is_signed_version(version)
-    if not (ours and version.tags.get("evenfold.split_id") == read_header(place)["split_id"]):
+    if version is not None and not is_signed_version(version):
+        version = None
+    if version is None or version.tags.get("evenfold.split_id") != read_header(place)["split_id"]:
         place.rename(aside) if aside else shutil.rmtree(place)
-        return False
-    decision = signed_decision(run)
+        return
+    decision, number = signed_decision(run), str(version.version)
     if decision and decision.promote and run.info.status != "FINISHED":
         with model.alone():
             # Where it is the champion still with which this one was compared, or nobody is.
             if model.aliases.get(CHAMPION) in (None, decision.champion, number):
                 model.make_champion(number)
     _finish(home, place)
-    return True
 
 
 def _finish(home: Home, place: Path) -> None:

@@ -95,14 +95,15 @@ class RegisteredModel:
         home = self.tracker.home
         return locked(home.locks, f"aliases/{home.tracking_uri}/{self.name}")
 
-    def version_of(self, run_id: str) -> str | None:
+    def version_of(self, run_id: str) -> ModelVersion | None:
         """Return the version that the run of a retraining registered, None where it has not."""
         key = self.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
-        return next((number for number, each in self.versions.items() if each.tags.get(RUN_KEY) == key), None)
+        return next((each for each in self.versions.values() if each.tags.get(RUN_KEY) == key), None)
 
-    def require_champion(self, decision: Decision | None, own: str | None) -> None:
+    def require_champion(self, decision: Decision | None, own: ModelVersion | None) -> None:
         """Raise ChampionChangedError unless the champion is the version that was compared with, or one's ``own``."""
-        if decision is not None and (now := self.aliases.get(CHAMPION)) not in (decision.champion, own):
+        mine = None if own is None else str(own.version)
+        if decision is not None and (now := self.aliases.get(CHAMPION)) not in (decision.champion, mine):
             before = decision.champion or "none"
             raise ChampionChangedError(
                 f"the champion of {self.name} is version {now or 'none'} by now, and {before} was compared with."
@@ -154,8 +155,9 @@ class RegisteredModel:
         """
         with self.alone():
             versions, champion = self.versions, self.aliases.get(CHAMPION)
+            replaced = {number: version.tags.get(REPLACES) for number, version in versions.items()}
             while champion in withdrawn:
-                champion = versions[champion].tags.get(REPLACES) if champion in versions else None
+                champion = replaced.pop(champion, None)  # once each: tags may name each other in a circle
             done = self.give_way(withdrawn & versions.keys(), champion if champion in versions else None, about)
             for alias, version in self.aliases.items():
                 if version in withdrawn:

@@ -165,15 +165,15 @@ def register_model(
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
-        number = registered.version_of(run_id)
-        registered.require_champion(decision, number)
-        number = number or _new_version(registered, run_id, work.problem, final, tags, decision)
-        version = client.get_model_version(name, number)
+        version = registered.version_of(run_id)
+        registered.require_champion(decision, version)
+        version = version or _new_version(registered, run_id, work.problem, final, tags, decision)
         # New, or a try was killed before; one that is not what we made stays refused.
         if not signatures.is_signed_version(version):
             signatures.sign_version(client, version, tags)
+        number = str(version.version)
         if promote:
-            registered.require_champion(decision, number)
+            registered.require_champion(decision, version)
             registered.make_champion(number)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
@@ -184,8 +184,8 @@ def register_model(
 def _new_version(
     registered: RegisteredModel, run_id: str, problem: Problem, final: FinalModel, tags: dict[str, str],
     decision: Decision | None,
-) -> str:  # fmt: skip
-    """Log the model of a run, and return the number of its version; two hosts share no lock: of twins the first."""
+) -> ModelVersion:  # fmt: skip
+    """Log the model of a run, and return its version; two hosts share no lock: of twins the first."""
     client, estimator = registered.client, str(problem.model.estimator)
     model = keep_model(registered.tracker, run_id, final, estimator, problem.X)
     words = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
@@ -194,11 +194,11 @@ def _new_version(
     # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
     # the process, which is the user's.
     about = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": words}
-    own = str(client.create_model_version(registered.name, model.artifact_location, **about).version)
-    number = registered.version_of(run_id) or own
-    if own != number:
-        client.delete_model_version(registered.name, own)
-    return number
+    own = client.create_model_version(registered.name, model.artifact_location, **about)
+    first = registered.version_of(run_id) or own
+    if str(first.version) != str(own.version):
+        client.delete_model_version(registered.name, str(own.version))
+    return first
 
 
 @step(run_name=lambda split, **_: f"record retrain {split.name}")

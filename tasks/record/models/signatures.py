@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.entities.model_registry import ModelVersion
 
-MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"
+DECISION = "evenfold.decision"
 MOST_SCORES = 30
 EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the evaluation of its recipe
 ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: who said yes or no, and why
@@ -72,8 +72,8 @@ class RecordedScore:
 class VersionTags(Outcome):
     """What the tags of a version say of its model: its recipe, None where they name none, and what that scored."""
 
-    model: Json[ModelSpec] | None = Field(None, alias=MODEL)
-    scores: Json[list[RecordedScore]] = Field([], alias=SCORES)
+    model: Json[ModelSpec] | None = Field(None, alias="evenfold.model")
+    scores: Json[list[RecordedScore]] = Field([], alias="evenfold.scores")
 
     @classmethod
     def of(cls, tags: Mapping[str, str], where: str) -> VersionTags:
@@ -124,14 +124,14 @@ def model_tags(
     recipe: ModelSpec, final: FinalModel, fingerprint: str, evaluation_run_id: str, estimates: Sequence[Estimate]
 ) -> dict[str, str]:
     """Return what the tags of a version say of its model: recipe, code, rows, digest, and what its recipe scores."""
-    tags = {MODEL: json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
+    tags = {"evenfold.model": json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
     tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
     tags |= {"evenfold.values": fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
     scores = []
     for each in estimates[:MOST_SCORES]:
         low, high = (getattr(each.interval, end, None) for end in ("low", "high"))
         scores.append(asdict(RecordedScore(each.metric, each.method, each.value, each.sd, low, high)))
-    return tags | ({EVALUATION: evaluation_run_id, SCORES: json.dumps(scores)} if evaluation_run_id else {})
+    return tags | ({EVALUATION: evaluation_run_id, "evenfold.scores": json.dumps(scores)} if evaluation_run_id else {})
 
 
 def one_line(text: str, most: int) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import warnings
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
 
 DIGEST = "evenfold.model_sha256"  # at a logged model, and at a version: the digest of its file
-KEPT = "evenfold.model_key"
-MAKER = "evenfold.maker"  # the home, as a digest, that was making a logged model
 
 
 def load_final(final: FinalModel) -> tuple[Any, list[str]]:
@@ -62,7 +58,7 @@ def _shown_by(model: Any, X: pd.DataFrame) -> dict[str, object]:
 def keep_model(
     tracker: Tracker, run_id: str, final: FinalModel, estimator: str, X: pd.DataFrame | None = None
 ) -> LoggedModel:
-    """Log a model of ``fit_final`` to a run and return it; naming what it requires saves MLflow a subprocess.
+    """Log a model of ``fit_final`` to a run, once, and return it; one that a kill left half made is gone on with.
 
     With rows ``X`` such as it reads, the model has a signature and shows an example. The metrics that the run holds are
     the model's too. The very file that it was loaded from is kept, for its digest was signed. MLflow's ``log_model``
@@ -72,42 +68,31 @@ def keep_model(
     from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.models import Model
 
-    model, types = load_final(final)
-    how: dict[str, object] = {"pip_requirements": requirements(estimator), "skops_trusted_types": types}
-    how |= {} if X is None else _shown_by(model, X)
-    client = tracker.client
-    maker = hashlib.sha256(f"{gethostname()}:{tracker.home.path}".encode()).hexdigest()[:16]
-    for left in tracker.models(run_id, "model"):  # by a kill
-        if left.status == "READY" and left.tags.get(DIGEST) == final.file.sha256:
-            return left
-        if left.status != "READY" and left.tags.get(MAKER) == maker:  # another home may be making its own
-            client.delete_logged_model(left.model_id)
-    tags = {MAKER: maker, DIGEST: final.file.sha256}
-    logged = client.create_logged_model(tracker.experiment_id, "model", source_run_id=run_id, tags=tags)
-    try:
+    (model, types), client = load_final(final), tracker.client
+    digest = {DIGEST: final.file.sha256}
+    left = [each for each in tracker.models(run_id, "model") if digest.items() <= each.tags.items()]
+    logged = left[0] if left else client.create_logged_model(
+        tracker.experiment_id, "model", source_run_id=run_id, tags=digest
+    )  # fmt: skip
+    if logged.status == "READY":
+        return logged
+    run, own = client.get_run(run_id), {"model_id": logged.model_id, "run_id": run_id}
+    if all(each.model_id != logged.model_id for each in run.outputs.model_outputs):
         client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
-        # What the run says of its model: its metrics without a step that are no other model's.
-        names, own = client.get_run(run_id).data.metrics, {"model_id": logged.model_id, "run_id": run_id}
-        points = [point for name in names for point in client.get_metric_history(run_id, name)]
-        metrics = [Metric(**{**dict(each), **own}) for each in points if each.step == 0 and each.model_id is None]
-        client.log_batch(run_id, metrics)
-        with tempfile.TemporaryDirectory() as folder:
-            place = str(Path(folder) / "model")
-            header = Model(artifact_path=logged.artifact_location, model_uuid=logged.model_id, **own)
-            mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
-            shutil.copyfile(final.file.path, Path(place) / "model.skops")
-            client.log_model_artifacts(logged.model_id, place)
-    except BaseException:
-        client.finalize_logged_model(logged.model_id, "FAILED")
-        raise
+    # What the run says of its model: its metrics without a step that are no other model's.
+    points = [point for name in run.data.metrics for point in client.get_metric_history(run_id, name)]
+    metrics = [Metric(**{**dict(each), **own}) for each in points if each.step == 0 and each.model_id is None]
+    client.log_batch(run_id, metrics)
+    with tempfile.TemporaryDirectory() as folder:
+        place = str(Path(folder) / "model")
+        # Naming what it requires saves MLflow a subprocess.
+        how: dict[str, object] = {"pip_requirements": requirements(estimator), "skops_trusted_types": types}
+        how |= {} if X is None else _shown_by(model, X)
+        header = Model(artifact_path=logged.artifact_location, model_uuid=logged.model_id, **own)
+        mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
+        shutil.copyfile(final.file.path, Path(place) / "model.skops")
+        client.log_model_artifacts(logged.model_id, place)
     return client.finalize_logged_model(logged.model_id, "READY")
-
-
-def keep_model_of(tracker: Tracker, run_id: str, final: FinalModel, estimator: str) -> None:
-    """Log a model to a run, once: the run says by a tag of what data and recipe its model is."""
-    if tracker.client.get_run(run_id).data.tags.get(KEPT) != final.key:
-        keep_model(tracker, run_id, final, estimator)
-        tracker.client.set_tag(run_id, KEPT, final.key)
 
 
 def requirements(estimator: str) -> list[str]:
