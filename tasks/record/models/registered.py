@@ -254,12 +254,11 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
     nobody = Change(datetime.min.replace(tzinfo=UTC), None, "")
     changes = [nobody, *sorted(_changes(model, versions), key=lambda change: change.at)]
     before = [change for change in changes if change.at <= end]
-    last, now, notes = before[-1], model.aliases.get(CHAMPION), []
-    for following in changes[len(before) : len(before) + 1]:
-        if following.over not in (None, last.version):
-            gone = "the alias was moved in MLflow" if following.over in versions else "it was deleted since"
-            took = f"Version {following.version} took the place of version {following.over} on {following.at:%Y-%m-%d}"
-            notes.append(f"{took}: {gone}.")
+    last, after, now, notes = before[-1], changes[len(before) :], model.aliases.get(CHAMPION), []
+    if after and after[0].over not in (None, last.version):
+        _, version, _, over = after[0]
+        gone = "the alias was moved in MLflow" if over in versions else "it was deleted since"
+        notes.append(f"Version {version} took the place of version {over} on {after[0].at:%Y-%m-%d}: {gone}.")
     if now != changes[-1].version:
         notes.append(
             f"The alias is on version {now or 'none'} by now, and nobody recorded that: it was moved in MLflow."
