@@ -119,7 +119,7 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
             # This ends the process's part: the run goes on anywhere, and Prefect fails it when the time is over. By
             # its key the same question is asked once.
             reply = suspend_flow_run(wait_for_input=form, timeout=ceil(question.seconds), key=question.key)
-            answer = _kept(tracker, question, reply.answer == "approve", reply.reason, reply.name)
+            answer = give_answer(question, reply.answer == "approve", reply.reason, reply.name)
     return question, answer
 
 
@@ -148,25 +148,17 @@ def waiting_question(name: str) -> Question:
 
 def give_answer(question: Question, approve: bool, reason: str, by: str) -> Answer:
     """Answer a question; SplitError where it was answered already, the time is over, or there is no reason."""
-    tracker = Tracker(Home.here())
-    if earlier := _answer(tracker, question):
-        raise SplitError(f"it was answered: {earlier.words}. A second answer does nothing.")
-    if question.seconds <= 0:
-        tracker.fail(question.run_id, question.refused(None))
-        raise SplitError(f"nobody answered until {question.until[:16]} UTC, and it is refused.")
-    if not (one_line(reason, MOST_REASON) and one_line(by, MOST_NAME)):
-        raise SplitError("an answer needs a reason and a name, which are kept; pass both (--reason, --name).")
-    return _kept(tracker, question, approve, reason, by)
-
-
-def _kept(tracker: Tracker, question: Question, approve: bool, reason: str, by: str) -> Answer:
+    tracker, at = Tracker(Home.here()), datetime.now(UTC).isoformat(timespec="seconds")
+    reason, by = one_line(reason, MOST_REASON), one_line(by, MOST_NAME)
     with locked(tracker.home.locks, f"answer/{question.run_id}"):
         if earlier := _answer(tracker, question):
-            return earlier
-        answer = Answer(
-            key=question.key, approve=approve, reason=one_line(reason, MOST_REASON), by=one_line(by, MOST_NAME),
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )  # fmt: skip
+            raise SplitError(f"it was answered: {earlier.words}. A second answer does nothing.")
+        if question.seconds <= 0:
+            tracker.fail(question.run_id, question.refused(None))
+            raise SplitError(f"nobody answered until {question.until[:16]} UTC, and it is refused.")
+        if not (reason and by):
+            raise SplitError("an answer needs a reason and a name, which are kept; pass both (--reason, --name).")
+        answer = Answer(key=question.key, approve=approve, reason=reason, by=by, at=at)
         tracker.keep_signed(question.run_id, ANSWER, answer.model_dump(mode="json"))
         tracker.tell(question.run_id, {ANSWERED: answer.words})
     return answer
