@@ -8,7 +8,7 @@ import socket
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -46,31 +46,17 @@ def examine(home: Home) -> list[Finding]:
     Nothing is changed, but a bucket that this home has not used yet is tried as its first use would. A home that is not
     there is made only where a bucket, or a store of MLflow's elsewhere, is asked.
     """
-    checks = {
-        "versions": _versions, "home": _home, "shared results": _bucket, "Prefect server": _prefect,
-        "MLflow store": _mlflow,
-    }  # fmt: skip
     findings: list[Finding] = []
-    for name, check in checks.items():
+    for name, (check, cure) in CHECKS.items():
         try:
             findings.extend(check(home))
         except EvenfoldError as error:
             message, _, fix = str(error).rpartition("; ")
             findings.append(Finding(name, False, message, fix))
         except Exception as error:
-            what = (str(error).splitlines() or [""])[0][:300]
-            findings.append(Finding(name, False, f"does not answer: {type(error).__name__}: {what}", CURES[name]))
+            what = f"does not answer: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            findings.append(Finding(name, False, what, cure))
     return findings
-
-
-CURES = {
-    "versions": "Install evenfold anew.",
-    "home": "Set EVENFOLD_HOME to a folder that can be written.",
-    "shared results": "Correct EVENFOLD_RESULTS.",
-    "Prefect server": "Start it (prefect server start) or correct PREFECT_API_URL.",
-    "MLflow store": "Start it (mlflow server), correct MLFLOW_TRACKING_URI, or set MLFLOW_TRACKING_USERNAME and "
-    "MLFLOW_TRACKING_PASSWORD.",
-}
 
 
 def _versions(home: Home) -> Iterator[Finding]:
@@ -207,3 +193,13 @@ def _span(time: timedelta) -> str:
     seconds = time.total_seconds()
     sizes = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
     return next(f"{seconds / size:.0f} {name}" for name, size in sizes.items() if seconds >= 1.5 * size or size == 1)
+
+
+LOGIN = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+CHECKS: dict[str, tuple[Callable[[Home], Iterator[Finding]], str]] = {
+    "versions": (_versions, "Install evenfold anew."),
+    "home": (_home, "Set EVENFOLD_HOME to a folder that can be written."),
+    "shared results": (_bucket, "Correct EVENFOLD_RESULTS."),
+    "Prefect server": (_prefect, "Start it (prefect server start) or correct PREFECT_API_URL."),
+    "MLflow store": (_mlflow, f"Start it (mlflow server), correct MLFLOW_TRACKING_URI, or set {LOGIN}."),
+}

@@ -21,7 +21,8 @@ class Words(Console):
         """Print words; a line that had to be broken goes on below its own beginning."""
         for line in text.split("\n"):
             words = line.lstrip(" ")
-            self.print(Padding(Text(words), (0, 0, 0, len(line) - len(words)), expand=False), style=style)
+            indented = Padding(Text(words), (0, 0, 0, len(line) - len(words)), expand=False)
+            self.print(indented if words else "", style=style)
 
     def tell(self, rows: Sequence[Sequence[str]], left: int = 1, indent: int = 2) -> None:
         """Print rows of equal length, columns two blanks apart; all but the first ``left`` are right-aligned."""

@@ -117,10 +117,8 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
     options = [option for option in get_args(kind) if option is not type(None)] or [kind]
     if flag.example or any(get_origin(option) is Sequence for option in options):
         return list[str]
-    if len(options) == 1 and get_origin(options[0]) is Literal:
-        return options[0]
-    if any(get_origin(option) is Literal for option in options):  # a word, or what else it may be
-        return str
+    if any(get_origin(option) is Literal for option in options):
+        return options[0] if len(options) == 1 else str  # a word, or what else it may be
     return next((option for option in options if option in (bool, int, float, str, Path)), str)
 
 

@@ -277,8 +277,6 @@ def list_(
 
 
 def _cell(name: str, value: str | int) -> str:
-    if name in ("id", "run"):
-        return str(value)[:8]
     if name == "when":
         return datetime.fromisoformat(str(value)).strftime("%d %b %Y %H:%M")
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else value[:8] if name in ("id", "run") else value
