@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import LOCAL, reason_of, require_no_password, require_readable, without_secrets
 
 from .frames import of_relation, quoted
-from .source import ParquetFiles, Source
+from .source import ParquetFiles, Source, Stream
 
 DATABASE = "duckdb://"
 # A table of the file alone: neither its name nor a view of it reads another file, or a variable of this process.
@@ -27,19 +30,38 @@ def opened(address: str) -> Source:
     run may not read it, and for an address with a password or another secret.
     """
     if address.startswith(DATABASE):
-        import duckdb
-
-        path, table = _file_and_table(address)
-        try:
-            database = duckdb.connect(path, read_only=True, config=CLOSED)
-            matches = database.execute(OF_NAME, [table, table]).fetchall()
-            if not matches:
-                raise SplitError(f"{address} is no table of that file; write duckdb:///folder/file.db#table.")
-            return of_relation(database.sql(f"select * from {'.'.join(map(quoted, matches[0]))}"))
-        except duckdb.Error as error:
-            raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass a table of a database.") from None
+        return _of_database(address)
     files, names = _listed(address)
     return ParquetFiles(address, names, files)
+
+
+def _of_database(address: str) -> Source:
+    """Return a table of a DuckDB file, which is open only while something is read: others may write to it."""
+    import duckdb
+
+    path, table = _file_and_table(address)
+
+    @contextmanager
+    def relation() -> Iterator[Source]:
+        try:
+            with duckdb.connect(path, read_only=True, config=CLOSED) as database:
+                matches = database.execute(OF_NAME, [table, table]).fetchall()
+                if not matches:
+                    raise SplitError(f"{address} is no table of that file; write duckdb:///folder/file.db#table.")
+                yield of_relation(database.sql(f"select * from {'.'.join(map(quoted, matches[0]))}"))
+        except duckdb.Error as error:
+            raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass a table of a database.") from None
+
+    def read(columns: list[str], rows: int) -> Iterator[pa.Table]:
+        with relation() as found:
+            yield from found.batches(columns, rows)
+
+    def count() -> int:
+        with relation() as found:
+            return int(found.n_rows or 0)
+
+    with relation() as found:
+        return Stream(address, found.schema, read, count)
 
 
 def version_of(address: str) -> tuple[Any, ...]:
