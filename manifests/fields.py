@@ -85,13 +85,8 @@ EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
 Dialect = Literal["duckdb", "spark", "bigquery", "snowflake", "postgres"]
 
 
-def _is_truth(value: Any) -> bool:
-    """Return whether a value is True or False, of NumPy's as well, which whoever shows a header does without."""
-    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
-
-
 def _number(value: Any) -> Any:
-    if _is_truth(value) or isinstance(value, str):
+    if isinstance(value, (bool, str)):
         raise ValueError(f"{value!r} is not a whole number; write one, such as 5")
     return value
 
@@ -100,7 +95,7 @@ def _limit(value: Any) -> Any:
     if value is False or value == "off":
         return "off"  # as YAML reads off
     try:
-        return float("" if _is_truth(value) else value)
+        return float("" if isinstance(value, bool) else value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{value!r:.100} is no limit; write a number, such as 0.1, or off") from None
 

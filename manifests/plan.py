@@ -223,8 +223,8 @@ class Plan:
         rows = self.rows()
         if isinstance(self.splitter, Crossed):  # what is left to split is known once rows are left out
             self._membership(rows, None)
-        elif self._parted(rows) is None:
-            self.splitter.check(rows)
+        else:
+            self._parted(rows)
 
     @property
     def locks(self) -> bool:

@@ -312,10 +312,6 @@ def read_spec(source: Any) -> SplitSpec:
         except ValueError as error:
             raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
     if not isinstance(source, Mapping):
-        if isinstance(source, (str, list)):
-            raise SplitError(
-                f"the specification holds no fields, but {shown(repr(source))}; write strategy: KFold, say."
-            )
         kind = type(source).__name__
         raise SplitError(f"a {kind} is no specification; name columns, target='y', or pass a mapping or a file.")
     try:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from .spill import spilled
 
+CLUSTERS: dict[str, EngineName] = {"dask": "dask", "pyspark": "spark"}  # by the package of a frame that lies there
 FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
 
 
@@ -114,9 +115,9 @@ def planned(
     source = source_of(data, dict(request.types))
     require_columns([*request.columns.roles(), *request.types], source.names)
     names = used_columns(request, request.splitter().needs) if request.strategy else request.columns.roles()
-    if engine == "auto" and type(source.native).__module__.partition(".")[0] not in ("dask", "pyspark"):
-        fits = fits_in_memory(source, names or source.names[:1], memory)
-        engine = "memory" if fits else engine
+    if engine == "auto":
+        theirs = CLUSTERS.get(type(source.native).__module__.partition(".")[0])
+        engine = theirs or ("memory" if fits_in_memory(source, names or source.names[:1], memory) else "duckdb")
     if engine == "memory":
         return Plan(request, source)
     if not names:  # then rows are nothing but their numbers

@@ -123,18 +123,16 @@ def spilled(
 
 
 def _parts(source: Source, canonical: Canonical, key: list[str], engine: str, folder: Path) -> Iterator[pa.Table]:
-    """Yield the canonical rows of a table, made here or by the workers of a cluster; "auto" is where a frame lies."""
-    home = type(source.native).__module__.partition(".")[0]
-    name = {"dask": "dask", "pyspark": "spark"}.get(home, "duckdb") if engine == "auto" else engine
-    if name == "duckdb":
+    """Yield the canonical rows of a table, made here or by the workers of a cluster."""
+    if engine == "duckdb":
         return (canonical(part) for part in source.batches(list(canonical.names)))
-    if name not in ("dask", "spark"):
-        raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")
+    if engine not in ("dask", "spark"):
+        raise SplitError(f"there is no engine {engine!r}; choose auto, memory, duckdb, dask or spark.")
     if not key:
         raise SplitError("without a key a row is its position, and rows on a cluster have none; name a key column.")
     from .clusters import parts_by_dask, parts_by_spark
 
-    return parts_by_dask(source, canonical) if name == "dask" else parts_by_spark(source, canonical, folder)
+    return parts_by_dask(source, canonical) if engine == "dask" else parts_by_spark(source, canonical, folder)
 
 
 def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
