@@ -123,7 +123,7 @@ def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
         raise SplitError(f"{path} holds no splits ({type(error).__name__}: {error}); correct it.") from None
     named = [split for split in splits if isinstance(split, dict)] if isinstance(splits, list) else []
     sides = [side for split in named for side in split.values() if isinstance(side, list)]
-    if not any(isinstance(name, str) for side in sides for name in side):
+    if named != splits or not any(isinstance(name, str) for side in sides for name in side):
         return pairs_in(splits, table.num_rows)
     if len(key) != 1:
         raise SplitError(f"{path} names rows by one key, and {len(key)} columns are given; give one as key.")

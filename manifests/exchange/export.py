@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,7 @@ Json = dict[str, Any]
 SPLIT_URLS = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "test": "cr:TestSplit"}
 
 
-def for_croissant(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
+def _for_croissant(manifest: Manifest, repeat: int, **_: Any) -> tuple[str, str]:
     """Return Croissant 1.1 JSON-LD with a record a row: its key, and its split (of parts) or its fold; what is lost."""
     labels, keys, kind = labels_of(manifest, "croissant"), kept_keys(manifest), "fold"
     values = pa.array(folds_of_kept(manifest, repeat, "croissant", least=EXCLUDED))
@@ -137,54 +138,40 @@ def export(
     split in csv, which need the data then; the other forms are refused. The file appears whole or not at all. Columns
     of ``data`` that take more than ``memory`` are read several times; SplitError where the manifest's rows take more.
     """
-    if to not in get_args(Format):
-        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=99)}.")
-    file, suffixes = Path(path), SUFFIXES.get(to, TABLES[::-1])
-    if file.suffix not in suffixes:
-        raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
+    form = FORMS.get(to)
+    if form is None:
+        raise SplitError(f"there is no export to {to!r}; choose {listed(FORMS, most=99)}.")
+    file = Path(path)
+    if file.suffix not in form.suffixes:
+        raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(form.suffixes)}.")
     whole = in_memory(manifest, memory)
-    _require_words(whole.spec.calibration, to, data)
-    if to == "sql":
-        content, note = _for_sql(whole, dialect, table)
-    elif to in WRITERS:
-        content, note = WRITERS[to](whole, data, repeat)
-    else:
-        content, note = _column(whole, data, to, repeat, file, memory)
+    _require_words(whole.spec.calibration, to, form, data)
+    asked = {"to": to, "data": data, "repeat": repeat, "dialect": dialect, "table": table, "memory": memory}
+    content, note = form.write(whole, **asked)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
 
 
-def _require_words(share: float | None, to: str, data: Any) -> None:
+def _require_words(share: float | None, to: str, form: Form, data: Any) -> None:
     """Raise SplitError where a form cannot say which rows a share sets apart, or what it says needs the data."""
-    if share is not None and to not in CALIBRATING:
+    if share is not None and not form.calibrates:
+        calibrating = listed(sorted(name for name, other in FORMS.items() if other.calibrates))
         raise SplitError(
             f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
-            f"them; export to {listed(CALIBRATING)}, or decide the split without it, which has the same folds."
+            f"them; export to {calibrating}, or decide the split without it, which has the same folds."
         )
-    if data is None and (share is not None or to in BY_POSITION):
-        told = "rows by their position" if to in BY_POSITION else f"which rows calibration: {share:g} sets apart"
+    if data is None and (share is not None or form.by_position):
+        told = "rows by their position" if form.by_position else f"which rows calibration: {share:g} sets apart"
         raise SplitError(
             f"{to} tells {told}, and that the data alone say; give data (--data FILE), or export to csv without "
             "calibration, which names rows by their key."
         )
 
 
-BY_POSITION = ("sklearn", "torch")  # the forms that are of the data's rows in their order
-CALIBRATING = ("csv", "nnunet", "torch")  # the forms that can say of a row that it is set apart in a split
 Content = Any  # an array, an Arrow table or text
-Writer = Callable[[Manifest, Any, int], tuple[Content, str]]
-# How a column of folds is taken, or one of three words.
-TAKEN_BY = {
-    "h2o": "h2o takes fold_column='fold'.",
-    "autogluon": "AutoGluon takes TabularPredictor(groups='fold').",
-    "spark": "CrossValidator takes foldCol='fold'.",
-    "vertex": "vertex takes predefined_split_column_name='split'.",
-    "databricks": "databricks takes split_col='split'.",
-    "bigquery": "bigquery takes DATA_SPLIT_METHOD='CUSTOM', DATA_SPLIT_COL='split', with NUM_TRIALS.",
-}
 
 
-def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+def _for_sklearn(manifest: Manifest, data: Any, repeat: int, **_: Any) -> tuple[Content, str]:
     folds = folds_of_kept(manifest, repeat, "sklearn", least=-1).astype(np.int64)
     labels = labels_of(manifest, "sklearn")
     if labels.parts and labels.n_bins > 1:
@@ -208,15 +195,15 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, s
     return in_order, note
 
 
-def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content, str]:
+def _for_sql(manifest: Manifest, dialect: Dialect, table: str, **_: Any) -> tuple[Content, str]:
     sql = warehouse_sql(manifest, dialect, table)
     note = f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one."
     as_it_is = " Text in the table must be in Unicode's NFC form, which it cannot make."
     return sql, note + as_it_is * (DIALECTS[dialect].normal == Words.normal)
 
 
-def _column(
-    manifest: Manifest, data: Any, to: str, repeat: int, file: Path, memory: str | int | None
+def _for_column(
+    manifest: Manifest, data: Any, to: str, repeat: int, memory: str | int | None, **_: Any
 ) -> tuple[Content, str]:
     """Return the keys of the rows that are kept, or all columns of the data, in key order, with a column beside them.
 
@@ -227,9 +214,9 @@ def _column(
         parts = parts_of(manifest, to)[kept_rows(manifest)].tolist()
         name, column = COLUMN, pa.array([words.get(part) for part in parts], pa.string())
         without = f" {amount(column.null_count, 'row')} in no part left out." if column.null_count else ""
-        note = f"{TAKEN_BY[to]}{without} Lost: strategy, seed and every fold but this one."
+        note = f"{FORMS[to].taken_by}{without} Lost: strategy, seed and every fold but this one."
     else:
-        name, note = FOLDS, TAKEN_BY[to]
+        name, note = FOLDS, FORMS[to].taken_by
         column = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
     keys, source = kept_keys(manifest), None if data is None else source_of(data, manifest.key_types)
     if name in (keys.column_names if source is None else source.names):
@@ -248,7 +235,7 @@ def _column(
     return beside(), note
 
 
-def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+def _for_groups(manifest: Manifest, **_: Any) -> tuple[Content, str]:
     if manifest.group_table is None:
         raise SplitError(f"{manifest.name} {manifest.version} keeps no groups whole, so its folds are those of rows.")
     names = [name for name in manifest.group_table.column_names if name.startswith(("entity", "group", "fold"))]
@@ -266,7 +253,7 @@ def _lists(manifest: Manifest, data: Any, names: Callable[[Ranks], NDArray[Any]]
     ]
 
 
-def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+def _for_nnunet(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
     if isinstance(manifest.membership, Draws):
         raise SplitError(f"nnunet has no word for {amount(manifest.n_splits, 'draw')}; export folds, parts or pairs.")
     keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
@@ -291,7 +278,7 @@ def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None
     return table
 
 
-def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+def _for_csv(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
     table, rows, apart = kept_keys(manifest), kept_rows(manifest), manifest.spec.calibration is not None
     if isinstance(manifest.in_use, Labels):
         for i in range(manifest.in_use.n_repeats):
@@ -302,7 +289,7 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     return sides_of(manifest, table, data), f"{note}{', -2 set apart to calibrate by' if apart else ''}."
 
 
-def _for_torch(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
+def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
     """Return a list of {"train": positions, "val": positions} as JSON, and what is lost."""
     position = manifest.positions(read_table(data, types=manifest.spec.types))
     splits = _lists(manifest, data, lambda ranks: np.sort(position[ranks]))
@@ -312,16 +299,39 @@ def _for_torch(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
     return json.dumps(splits), f"Subset(dataset, split['train']) takes them, in Lightning's data modules too. {lost}"
 
 
-WRITERS: dict[str, Writer] = {
-    "sklearn": _for_sklearn,
-    "nnunet": _for_nnunet,
-    "csv": _for_csv,
-    "groups": _for_groups,
-    "torch": _for_torch,
-    "croissant": for_croissant,
+@dataclass(frozen=True)
+class Form:
+    """What folds leave in: what writes it (its content, and a note), and the endings that its files may have.
+
+    ``by_position``: it is of the data's rows in their order; ``calibrates``: it can say of a row that it is set apart
+    in a split; ``taken_by``: how a column of folds, or of words for parts, is taken.
+    """
+
+    write: Callable[..., tuple[Content, str]]
+    suffixes: tuple[str, ...] = TABLES[::-1]
+    by_position: bool = False
+    calibrates: bool = False
+    taken_by: str = ""
+
+
+FORMS: dict[str, Form] = {
+    "sklearn": Form(_for_sklearn, (".npy",), by_position=True),
+    "h2o": Form(_for_column, taken_by="h2o takes fold_column='fold'."),
+    "spark": Form(_for_column, (".parquet",), taken_by="CrossValidator takes foldCol='fold'."),
+    "nnunet": Form(_for_nnunet, (".json",), calibrates=True),
+    "csv": Form(_for_csv, (".csv",), calibrates=True),
+    "groups": Form(_for_groups, TABLES),
+    "autogluon": Form(_for_column, taken_by="AutoGluon takes TabularPredictor(groups='fold')."),
+    "torch": Form(_for_torch, (".json",), by_position=True, calibrates=True),
+    "vertex": Form(_for_column, taken_by="vertex takes predefined_split_column_name='split'."),
+    "databricks": Form(_for_column, taken_by="databricks takes split_col='split'."),
+    "bigquery": Form(
+        _for_column,
+        taken_by="bigquery takes DATA_SPLIT_METHOD='CUSTOM', DATA_SPLIT_COL='split', with NUM_TRIALS.",
+    ),
+    "croissant": Form(_for_croissant, (".json",)),
+    "sql": Form(_for_sql, (".sql",)),
 }
-SUFFIXES = {"sklearn": (".npy",), "csv": (".csv",), "spark": (".parquet",), "sql": (".sql",), "groups": TABLES}
-SUFFIXES |= dict.fromkeys(("nnunet", "torch", "croissant"), (".json",))  # of the others (".csv", ".parquet")
 
 
 def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: WhichRows = "all") -> ManifestCV:

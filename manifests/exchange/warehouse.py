@@ -10,11 +10,10 @@ from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from evenfold.manifests.fields import Dialect
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
-from evenfold.manifests.tables.canonical import amount, listed, verb, whole
+from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import HashSplit, SplitError
 
@@ -81,9 +80,8 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
     Text is compared in Unicode's NFC form; Spark and Snowflake cannot make it, so there the table must be in it.
     Codes are the manifest's: -2 is locked. Rows of groups that turned out to be one, where that was accepted, follow
     their group here.
-    Raises SplitError for splits that follow from neither, for keys without a text that all engines agree on, for keys
-    of several parts of which one ends in NUL, for groups that are times, and for rows that are quarantined, left out or
-    waiting, which no rule knows.
+    Raises SplitError for splits that follow from neither, for keys without a text that all engines agree on, for groups
+    that are times, and for rows that are quarantined, left out or waiting, which no rule knows.
     """
     if dialect not in DIALECTS:
         raise SplitError(f"there is no dialect {dialect!r}; choose {listed(get_args(Dialect), most=9)}.")
@@ -114,13 +112,6 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     if manifest.spec.key_encoding or set(kinds) - {"int", "text"}:
         raise SplitError("only keys of whole numbers and text have a text that every engine agrees on; export to csv.")
     assert manifest.keys is not None
-    texts = [whole(column) for column in manifest.keys.columns if not pa.types.is_integer(column.type)]
-    ends = [pc.ends_with(text, "\0").to_numpy(zero_copy_only=False) for text in texts]
-    if len(columns) > 1 and ends and (ended := int(np.any(ends, axis=0).sum())):
-        raise SplitError(
-            f"{amount(ended, 'key')} {verb(ended, 'ends', 'end')} a part in NUL, which is not hashed where keys "
-            "are of several parts and would be in SQL; export to csv, and join by key."
-        )
     left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
     if left_out:
         raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")

@@ -224,14 +224,14 @@ class Arrived:
         return codes.astype(np.float64) if codes.max(initial=-1) == 1 else None
 
 
-def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, message: str) -> Outcome:
+def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, message: Callable[[str], str]) -> Outcome:
     """Tell of the columns whose figure is now (the first) far above the most that it was (the second)."""
     risen = {name: (now, most) for name, (now, most) in figures.items() if now - most > TELLING[check]}
     if not risen:
         return None
     columns = (f"{name} ({now:{form}}, at most {most:{form}} before)" for name, (now, most) in risen.items())
     figure = max(now - most for now, most in risen.values())
-    return Found(figure, message.format(listed(columns, 5)), {"columns": [*risen]})
+    return Found(figure, message(listed(columns, 5)), {"columns": [*risen]})
 
 
 def constant_columns(arrived: Arrived) -> Outcome:
@@ -249,11 +249,13 @@ def constant_columns(arrived: Arrived) -> Outcome:
             float(np.bincount(codes[rows]).max() / rows.size)
             for rows in (arrived.new, *([arrived.older] if only_measures else parts))
         )
-        repeats = np.unique(codes[arrived.older]).size < arrived.older.size / 2 or before[0] > MEASURED
-        if not (only_measures and repeats):
+        n_values = np.unique(codes[arrived.older]).size if only_measures else arrived.older.size
+        if n_values >= arrived.older.size / 2 and (before[0] <= MEASURED or not only_measures):
             shares[name] = now, max(before)
-    message = f"one value, or none, fills most of {{}} in {amount(arrived.new.size, 'new row')}."
-    return _risen("constant_columns", shares, ".0%", message)
+    rows = amount(arrived.new.size, "new row")
+    return _risen(
+        "constant_columns", shares, ".0%", lambda names: f"one value, or none, fills most of {names} in {rows}."
+    )
 
 
 def repeated_targets(arrived: Arrived) -> Outcome:
@@ -287,9 +289,8 @@ def restated_target(arrived: Arrived) -> Outcome:
         x = arrived.numbers(name)
         if x is not None and (now := _order(x[arrived.new], y[arrived.new])) >= RESTATED:
             orders[name] = now, max(_order(x[part], y[part]) for part in parts)
-    rows = amount(arrived.new.size, "new row")
-    message = f"{columns.target} of {rows} stands in the order of {{}}: one made from the other."
-    return _risen("restated_target", orders, ".2f", message)
+    told = f"{columns.target} of {amount(arrived.new.size, 'new row')} stands in the order of"
+    return _risen("restated_target", orders, ".2f", lambda names: f"{told} {names}: one made from the other.")
 
 
 def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

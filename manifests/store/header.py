@@ -60,8 +60,13 @@ class Generation(TypedDict):
     rows: Count
 
 
-class Described(TypedDict):
-    """The content of ``manifest.json`` but for its files."""
+@with_config(WRITTEN)
+class Header(TypedDict):
+    """``manifest.json``: what was asked, what was decided, and each file with its SHA-256.
+
+    It is the authority: a reader refuses another ``schema``, a file whose bytes differ, a Parquet file that is not
+    listed, and a folder whose recomputed ``split_id`` differs.
+    """
 
     schema: Literal["evenfold-manifest/1"]
     name: str
@@ -86,16 +91,6 @@ class Described(TypedDict):
     state: Remembered | None
     generations: list[Generation]
     versions: Annotated[dict[str, str], Field(description="Of the libraries that wrote it; no part of the identity.")]
-
-
-@with_config(WRITTEN)
-class Header(Described):
-    """``manifest.json``: what was asked, what was decided, and each file with its SHA-256.
-
-    It is the authority: a reader refuses another ``schema``, a file whose bytes differ, a Parquet file that is not
-    listed, and a folder whose recomputed ``split_id`` differs.
-    """
-
     files: list[ListedFile]
 
 

@@ -22,7 +22,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.importing import installed
 from evenfold.splitters.numbers import digest_json
 
-from .header import SCHEMA, Described, Header, ListedFile, Part, other_identity, prove_files, read_header, sha256
+from .header import SCHEMA, Header, other_identity, prove_files, read_header, sha256
 
 MOST_COUNTED_FOLDS = 1_000
 BLOCK_ROWS = 1_000_000
@@ -123,25 +123,25 @@ def _require_same(aside: Path, final: Path, error: OSError) -> None:
 
 
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
-    before = _version_before(manifest, versions)
-    # In assignments-0003.parquet the four digits before the ending are the generation; what has none is written anew.
-    files = [] if before is None else [each for each in read_header(before)["files"] if each["path"][-12:-8].isdigit()]
-    for entry in files:  # of older generations: shared with the version before
-        assert before is not None
-        try:
-            os.link(before / entry["path"], folder / entry["path"])
-        except OSError:
-            shutil.copyfile(before / entry["path"], folder / entry["path"])
-    first = 0 if before is None else manifest.generation
+    header, before, first = describe(manifest), _version_before(manifest, versions), 0
+    if before is not None:  # it shares the files of older generations
+        first = manifest.generation
+        # In assignments-0003.parquet the four digits before the ending are the generation; the others are written anew.
+        header["files"] = [each for each in read_header(before)["files"] if each["path"][-12:-8].isdigit()]
+        for path in [entry["path"] for entry in header["files"]]:
+            try:
+                os.link(before / path, folder / path)
+            except OSError:
+                shutil.copyfile(before / path, folder / path)
     tables = (each for n in range(first, manifest.generation + 1) for each in tables_of(manifest, n).items())
-    write_described(folder, describe(manifest), files, tables)
+    write_described(folder, header, tables)
 
 
-def write_described(
-    folder: Path, description: Described, files: list[ListedFile], tables: Iterable[tuple[str, pa.Table]]
-) -> None:
-    """Write tables by their names, a copy of the header in each, and ``manifest.json``, which lists ``files`` first."""
-    copy = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
+def write_described(folder: Path, header: Header, tables: Iterable[tuple[str, pa.Table]]) -> None:
+    """Write tables by their names, a copy of the header in each, and ``manifest.json``, which lists them too."""
+    files = header["files"]
+    described = {name: value for name, value in header.items() if name != "files"}
+    copy = {b"evenfold": json.dumps(described, ensure_ascii=False).encode()}
     for name, table in tables:
         path, fields = folder / name, table.schema
         # For any reader: integers as differences, text as what differs, codes by dictionary.
@@ -156,15 +156,8 @@ def write_described(
             column_encoding=encoding or None,
         )
         blocks = [digest_table(table.slice(start, BLOCK_ROWS))[:16] for start in range(0, table.num_rows, BLOCK_ROWS)]
-        entry: ListedFile = {
-            "path": name,
-            "sha256": sha256(path),
-            "bytes": path.stat().st_size,
-            "rows": table.num_rows,
-            "blocks": blocks,
-        }
-        files.append(entry)
-    header: Header = {**description, "files": files}
+        size, n = path.stat().st_size, table.num_rows
+        files.append({"path": name, "sha256": sha256(path), "bytes": size, "rows": n, "blocks": blocks})
     # A field a line, for a line per number would make five times as much.
     lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
     with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
@@ -198,15 +191,13 @@ def _version_before(manifest: Manifest, versions: Path) -> Path | None:
     return path if header["split_id"] == manifest.parent_split_id else None
 
 
-def describe(manifest: Manifest) -> Described:
-    """Return the header of a manifest: everything but its rows and files, as JSON."""
+def describe(manifest: Manifest) -> Header:
+    """Return the header of a manifest, as JSON: everything but its rows, and no file yet."""
     born = manifest.born
     rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
     state = None if manifest.state is None else manifest.state.to_json()
     shares = {} if manifest.state is None else manifest.state.shares or {}
-    parts: list[Part] = [
-        {"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.membership.parts.items()
-    ]
+    parts = manifest.membership.parts.items()
     return {
         "schema": SCHEMA,
         "name": manifest.name,
@@ -222,10 +213,11 @@ def describe(manifest: Manifest) -> Described:
         "n_rows": manifest.n,
         "n_splits": manifest.n_splits,
         "counts": counts(manifest),
-        "parts": parts,
+        "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts],
         "state": state,
         "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
+        "files": [],
     }
 
 

@@ -3,13 +3,13 @@
 import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import Manifest, adopt, decide, export
-from evenfold.manifests.exchange.export import CALIBRATING
+from evenfold.manifests.exchange.export import FORMS
 from evenfold.manifests.fields import Format
 from evenfold.splitters import SplitError
 from tables import PARTS, REPEATED, split, visits
@@ -172,7 +172,7 @@ def test_rows_to_calibrate_by_stand_beside_those_to_train_on(tmp_path: Path) -> 
         assert table.columns.tolist() == ["fold"] * (made is manifest) + ["split_0", "split_1", "split_2"]
 
 
-@pytest.mark.parametrize("to", sorted({*get_args(Format)} - {*CALIBRATING}))
+@pytest.mark.parametrize("to", sorted(name for name, form in FORMS.items() if not form.calibrates))
 def test_a_form_without_a_word_for_rows_to_calibrate_by_is_refused(to: Format, tmp_path: Path) -> None:
     frame = pd.DataFrame({"key": range(60), "shop": np.arange(60) // 3})
     manifest = decide(frame, key="key", group="shop", n_splits=3, calibration=0.25)

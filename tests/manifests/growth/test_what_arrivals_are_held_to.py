@@ -10,6 +10,7 @@ import pytest
 from evenfold.manifests import Snapshot, decide, extend
 from evenfold.manifests.growth.arrivals import check_arrival
 from evenfold.manifests.growth.newcomers import types_of
+from evenfold.manifests.tables.read import source_of
 
 SPEC = {"name": "rows", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
 
@@ -180,4 +181,4 @@ def test_a_column_without_a_value_has_no_type_whatever_holds_it(empty: Any, tmp_
     frame = weeks(2).assign(gone=empty, late=np.where(weeks(2)["id"] == 199, 1.0, np.nan))
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
     for source in (pa.Table.from_pandas(frame), str(tmp_path / "rows.parquet")):
-        assert types_of(source) == {"id": "int", "y": "float", "x": "float", "city": "text", "late": "float"}
+        assert types_of(source_of(source)) == {"id": "int", "y": "float", "x": "float", "city": "text", "late": "float"}

@@ -70,10 +70,10 @@ def test_what_was_written_wrong_from_the_start_is_found_by_the_rows(tmp_path: Pa
     for number, wrong in enumerate((replace(first, plan_id="0" * 64), replace(later, parent_split_id="0" * 64))):
         said += [each.message for each in verify(write_manifest(wrong, tmp_path / str(number))).damages]
     (tmp_path / "1.0").mkdir()
-    write_described(tmp_path / "1.0", {**describe(first), "counts": {"0": 300}}, [], tables_of(first, 0).items())
+    write_described(tmp_path / "1.0", {**describe(first), "counts": {"0": 300}}, tables_of(first, 0).items())
     said += [each.message for each in verify(tmp_path / "1.0").damages]
     (tmp_path / "2.0").mkdir()
-    write_described(tmp_path / "2.0", {**describe(first), "split_id": "0" * 64}, [], tables_of(first, 0).items())
+    write_described(tmp_path / "2.0", {**describe(first), "split_id": "0" * 64}, tables_of(first, 0).items())
     with pytest.raises(SplitError, match=f"says it is 000000000000 and its rows are {first.split_id[:12]}"):
         read_manifest(tmp_path / "2.0")
     assert ["make plan_id" in each for each in said] == [True, True, False, False]
