@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from evenfold.tasks import requests as of
-from evenfold.tasks.parameters import Data, Folder, Metrics, Model, RunA, RunB, Spec
+from evenfold.tasks.parameters import Data, Folder, Grid, Metrics, Model, RunA, RunB, Spec
 
 if TYPE_CHECKING:
     from evenfold.estimates import Comparison
@@ -56,7 +56,7 @@ def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of
     """
 
 
-def tune(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[of.TuneFields]) -> Tuning:
+def tune(data: Data, spec: Spec = None, model: Model = None, *, grid: Grid, **fields: Unpack[of.TuneFields]) -> Tuning:
     """Try every configuration of a grid on every fold, and say what the winner is worth.
 
     Each fit of each configuration is cached on its own. With ``nested`` the choice is made anew inside the training

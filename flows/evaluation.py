@@ -16,12 +16,12 @@ from evenfold.manifests import Audit
 from evenfold.manifests.spec import name_like
 from evenfold.tasks import steps
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
-from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Measured, Segment, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Segment, SplitRef
 from evenfold.tasks.parameters import Data, Model, Spec
 from evenfold.tasks.record.evaluations import failure_of, record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.record.studies import record_segments
-from evenfold.tasks.requests import EvaluateFields, LookFields, RecordFields, ScoreFields
+from evenfold.tasks.requests import EvaluateFields, ScoreFields
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import say, saying
@@ -34,7 +34,7 @@ from evenfold.tasks.work import further_pairs, work_of
 from . import definitions
 from .flow import Flow, flow
 from .outcomes import Evaluation, GateError, Segments, SplitOutcome
-from .requests import Request, checked, require_none
+from .requests import Request, checked, require_used
 from .splitting import split_of
 
 Outcomes = Iterator[tuple[int, steps.Finished[FitResult]]]  # of fits as they finish, each with its number
@@ -133,24 +133,20 @@ def _each(fits: Fits, n: int, of: str | int, seconds: float | None = None) -> Ou
     ``seconds``: what one takes; without it, the first to finish says so. Without Prefect a block is for a process,
     where fits are worth its start: of threads that need the interpreter one waits for another.
     """
-    numbers, workers = list(range(n)), steps.workers_at_once()
-    begun: Outcomes = iter(())
-    plain = not steps.under_prefect()
+    numbers, workers, plain = list(range(n)), steps.workers_at_once(), not steps.under_prefect()
     # A limit starts a process for each fit, which takes seconds: no such fit is short.
     if workers is None or fits.time_limit is not None or (plain and workers == 1):
         yield from _alone(fits, numbers, of)
         return
-    cached = False
-    if seconds is None or plain:
-        # Every worker has a fit while the first to finish says how long one takes: long fits lose nothing by it.
-        begun, numbers = _alone(fits, numbers[:workers], of), numbers[workers:]
-        # Only the first: `begun` goes on in the background, and the others of it are taken up at the end.
-        number, first = next(begun)
-        yield number, first
-        cached = first.cached
-        if seconds is None:
-            seconds = inf if first.error else first.value.score.seconds_fit + first.value.score.seconds_score
-    apart = plain and not cached and seconds * len(numbers) > APART_SECONDS and sys.platform == "linux"
+    # Every worker has a fit while the first to finish says how long one takes: long fits lose nothing by it.
+    begun, numbers = _alone(fits, numbers[:workers], of), numbers[workers:]
+    # Only the first: `begun` goes on in the background, and the others of it are taken up at the end.
+    number, first = next(begun)
+    yield number, first
+    if seconds is None:
+        scores = [] if first.error else first.value.scores
+        seconds = scores[0].seconds_fit + scores[0].seconds_score if scores else inf
+    apart = plain and not first.cached and seconds * len(numbers) > APART_SECONDS and sys.platform == "linux"
     blocks = short_blocks(n - len(numbers), n, seconds, workers) if apart or not plain else []
     calls = [(fits.split, block, fits.model) for block in blocks]
     for place, done in finished_each(fit_short, calls, of=of, refresh=steps.REFRESHING.get(), apart=apart):
@@ -189,8 +185,7 @@ def check_evaluation(request: Request) -> str:
     """
     if not request.parameters.get("by"):
         return checked(request)[0]
-    unused = [*request.given(LookFields), *(name for name in request.given(RecordFields) if name != "run_label")]
-    require_none(unused, "for one split, and by makes many", "or by")
+    require_used(request)
     spec, *_ = segmented(from_anywhere(request.data), request.specification, request.recipe, request.by)
     return spec.name
 
@@ -256,14 +251,17 @@ def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str
     stop_where_failed(audit, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
 
 
-def stop_where_failed(audit: Audit, what: str, where: str = "in the specification") -> None:
-    """Raise GateError with the sentences of what failed, and how to say yes to it."""
+def stop_where_failed(audit: Audit, what: str, gates: bool | None = None) -> None:
+    """Raise GateError with the sentences of what failed, and how to say yes to it, unless ``gates`` are off.
+
+    ``gates``: None where the request cannot put them off.
+    """
     stopping = [finding for finding in audit.findings if finding.gate == "failed"]
-    if not stopping:
-        return
-    off = ", ".join(f"{finding.check}: off" for finding in stopping)
-    sentences = " ".join(finding.message for finding in stopping)
-    raise refused(audit.name, f"{what}: {sentences} If that is right, say so by gates: {{{off}}} {where}.")
+    if stopping and gates is not False:
+        off = ", ".join(f"{finding.check}: off" for finding in stopping)
+        where = "in the specification" + ("" if gates is None else ", or by gates=False (--no-gates)")
+        sentences = " ".join(finding.message for finding in stopping)
+        raise refused(audit.name, f"{what}: {sentences} If that is right, say so by gates: {{{off}}} {where}.")
 
 
 def refused(split: str, words: str) -> GateError:
@@ -302,17 +300,9 @@ def evaluated(split: SplitOutcome, recipe: ModelSpec, request: Request) -> Evalu
 
 
 def _evaluation(split: SplitOutcome, outcome: Evaluated, run_id: str, started: float, **more: Any) -> Evaluation:
-    return Evaluation(
-        **{name: getattr(outcome, name) for name in Measured.model_fields},
-        cached=split.cached,
-        balance=split.balance,
-        split_run_id=split.run_id,
-        run_id=run_id,
-        scores=outcome.scores,
-        apparent=outcome.apparent.score if outcome.apparent else None,
-        seconds=time.monotonic() - started,
-        **more,
-    )
+    own: dict[str, Any] = {"cached": split.cached, "balance": split.balance, "split_run_id": split.run_id}
+    own |= {"scores": outcome.scores, "apparent": outcome.apparent.score if outcome.apparent else None}
+    return Evaluation(**{**dict(outcome), **own, **more}, run_id=run_id, seconds=time.monotonic() - started)
 
 
 def look_at_holdout(split: SplitOutcome, model: ModelSpec, request: Request) -> Evaluation:
@@ -321,10 +311,9 @@ def look_at_holdout(split: SplitOutcome, model: ModelSpec, request: Request) -> 
     Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``. Raises
     EvaluationError where the look cannot be recorded, and then nobody has looked.
     """
-    started, ref, work = time.monotonic(), split.split, work_of(split.split, model)
-    work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
+    started, ref = time.monotonic(), split.split
     try:
-        look = run(record_look, ref, work.problem.model, request.reason)
+        look = run(record_look, ref, work_of(ref, model).problem.model, request.reason)
     except Exception as error:
         why = " ".join(str(error).split())[:300].rstrip(".")
         raise EvaluationError(f"the look could not be recorded, so the holdout stays closed: {why}.") from error

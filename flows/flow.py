@@ -94,23 +94,18 @@ class Body(Generic[P, R]):
         with setting(_CALL, None):  # what this flow calls is checked anew
             try:
                 if call is None:
-                    arguments = self.__signature__.bind(*args, **kwargs).arguments
-                    request = self.checked(self.asked.read(arguments)).request
-                else:
-                    request = call.request
-                home = Home.here()
+                    call = self.checked(self.asked.read(self.__signature__.bind(*args, **kwargs).arguments))
+                request, home = call.request, Home.here()
                 home.make()
                 with room(home), running(request.engine, getattr(request, "refresh", False)):
-                    came_to: Any = through_outages(partial(self.run, request))
+                    call.came_to = through_outages(partial(self.run, request))
             except BaseException as error:
-                came_to = error
+                if call is not None:
+                    call.came_to = error
                 if context is None or not isinstance(error, EvenfoldError):
                     raise
                 return cast(R, Failed(message=str(error), data=error))  # without the pages of a traceback
-            finally:
-                if call is not None:
-                    call.came_to = came_to
-        return cast(R, came_to)
+        return cast(R, call.came_to)
 
 
 class BySettings(ThreadPoolTaskRunner[Any]):
@@ -124,7 +119,7 @@ class BySettings(ThreadPoolTaskRunner[Any]):
 class Flow(prefect.Flow[P, R]):
     """A flow of evenfold's: a ``prefect.Flow`` that refuses bad input before anything is started."""
 
-    asked: type[Request]  # as its body's
+    asked: type[Request]  # of its body, whose attributes are the flow's
 
     def with_options(self, *args: Any, **options: Any) -> Flow[P, R]:
         """Return the flow with other options; see ``prefect.Flow.with_options``."""
@@ -196,19 +191,19 @@ def _served(home: Home) -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for a level: mistakes are told in a sentence."""
     chosen = settings.get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
-    handlers = [] if {"PREFECT_LOGGING_LEVEL", CONSOLE} & chosen.keys() else logging.getLogger().handlers
-    levels = {handler: handler.level for handler in handlers if isinstance(handler, PrefectConsoleHandler)}
+    if {"PREFECT_LOGGING_LEVEL", CONSOLE} & chosen.keys():
+        yield
+        return
+    levels = {each: each.level for each in logging.getLogger().handlers if isinstance(each, PrefectConsoleHandler)}
+    os.environ[CONSOLE] = "CRITICAL"  # for processes that import Prefect later
     for handler in levels:
         handler.setLevel(logging.CRITICAL)
-    if levels:
-        os.environ[CONSOLE] = "CRITICAL"  # for processes that import Prefect later
     try:
         yield
     finally:
+        os.environ.pop(CONSOLE, None)
         for handler, level in levels.items():
             handler.setLevel(level)
-        if levels:
-            os.environ.pop(CONSOLE, None)
 
 
 def flow(declared: Callable[P, Any], check: Check) -> Callable[[Callable[[Request], R]], Flow[P, R]]:

@@ -15,7 +15,7 @@ from evenfold.estimates import Answered, Confusion, FoldScore, Problem, depends_
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Responses, confidence, describe_classes
 from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
-from evenfold.estimates.models.encoding import Kind, feature_table, kind_of
+from evenfold.estimates.models.encoding import feature_table, kind_of
 from evenfold.estimates.models.fit import predictions_of, reason_with_advice
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
@@ -94,6 +94,10 @@ def score_later(
     problem, recipe = _problem(later, metrics), later.recipe
     predictions = predictions_of(problem, np.arange(problem.n), later.answers, name=later.name)
     on_test, undefined = _scores(later, problem)
+    notes = [*later.untold, *undefined]
+    if moved := changed(recipe.code, recipe.model.code) if recipe.code else []:
+        since = f"changed since run {recipe.run_id[:8]}, whose promise is of the code before."
+        notes.insert(0, f"{listed(moved)} {since}")
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
     estimates = [
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
@@ -108,7 +112,7 @@ def score_later(
         estimates=estimates,
         promised=[estimate for estimate in recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=_notes(later, undefined, problem.n),
+        notes=notes,
     )
     title = f"{recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{later_score.split.name} {later_score.split.version}", later_score.split.split_id)
@@ -121,19 +125,6 @@ def score_later(
     return later_score.model_copy(update={"run_id": run_id})
 
 
-def _notes(later: _Later, undefined: list[str], n: int) -> list[str]:
-    """Return what must be known of the scores: code that has changed, what nobody can tell, and rows that are few."""
-    recipe, notes = later.recipe, [*later.untold, *undefined]
-    moved = changed(recipe.code, recipe.model.code) if recipe.code else []
-    if moved:
-        since = f"changed since run {recipe.run_id[:8]}, whose promise is of the code before."
-        notes.insert(0, f"{listed(moved)} {since}")
-    if n < FEW:
-        notes.append(f"{later.name} has {amount(len(later.table), 'row')}, too few to measure a score well.")
-    return notes
-
-
-FEW = 30
 MEANT = "if they are meant, say known_rows=True (--known-rows)"
 
 
@@ -203,14 +194,12 @@ LATER = {"number": ("number", "date", "empty"), "text": ("text", "empty"), "cate
 def _features(table: pd.DataFrame, features: Sequence[str], training: pd.DataFrame) -> pd.DataFrame:
     """Return the features of later rows as the model was given them; ModelError where one is of another kind."""
     require_columns(list(features), [str(name) for name in table.columns])
-    kinds: dict[str, Kind] = {}
+    held, now = ({name: kind_of(frame[name]) for name in features} for frame in (training, table))
     for name in features:
-        held, kind_now = kind_of(training[name]), kind_of(table[name])
-        if kind_now not in LATER[held]:
-            raise ModelError(f"feature {name!r} holds {kind_now} now, and {held} where the model was trained.")
-        kinds[name] = kind_now if held == "number" and kind_now == "date" else held
-    X = feature_table(table, kinds)
-    for name in [name for name, kind in kinds.items() if kind == "category"]:
+        if now[name] not in LATER[held[name]]:
+            raise ModelError(f"feature {name!r} holds {now[name]} now, and {held[name]} where the model was trained.")
+    X = feature_table(table, {name: "date" if now[name] == "date" else kind for name, kind in held.items()})
+    for name in [name for name, kind in held.items() if kind == "category"]:
         levels = training[name].cat.categories
         X[name] = table[name].where(table[name].isin(levels)).astype(training[name].dtype).array
     return X
@@ -218,14 +207,9 @@ def _features(table: pd.DataFrame, features: Sequence[str], training: pd.DataFra
 
 def _require_new(table: pd.DataFrame, manifest: Manifest, name: str, remedy: str) -> list[str]:
     """Raise SplitError where rows of the file are rows of the split; return what to say where nobody can tell."""
-    split, whether = f"{manifest.name} {manifest.version}", "whether the model was trained on"
-    if manifest.keys is None:
-        return [f"{split} has no key: {whether} rows of {name} cannot be told."]
-    key = manifest.spec.columns.key
-    missing = [column for column in key if column not in table]
-    if missing:
-        what = f"no column {' and '.join(map(repr, missing))}, {'' if missing == key else 'part of '}the key of {split}"
-        return [f"{name} has {what}: {whether} its rows cannot be told."]
+    split = f"{manifest.name} {manifest.version}"
+    if manifest.keys is None or not {*manifest.spec.columns.key} <= {*table}:
+        return [f"{split} has no key that {name} holds: whether the model was trained on its rows cannot be told."]
     overlap = manifest.lookup(table).rank >= 0
     if overlap.any():
         raise SplitError(

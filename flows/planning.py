@@ -14,7 +14,7 @@ from evenfold.manifests.tables.canonical import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
 from evenfold.tasks.record.once import finished_record, preimage_of_record
-from evenfold.tasks.requests import EvaluateFields, PlanFields, RetrainFields, flat
+from evenfold.tasks.requests import flat
 from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.results.store import nearest, ready
 from evenfold.tasks.runtime.files import from_anywhere
@@ -24,10 +24,9 @@ from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fit
 
 from . import definitions
 from .outcomes import Planned, Step
-from .requests import Request, checked, judged_by, require_none, with_metric
+from .requests import Request, checked, judged_by, with_metric
 
 COMES: dict[bool, FoldState] = {True: "cached", False: "waiting"}
-SHORT_SECONDS = 0.05
 AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at the locked rows is never kept"
 
 
@@ -36,15 +35,12 @@ AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at
 def plan(*args: Any, **fields: Any) -> Planned:
     """Read the request as ``evaluate`` or ``retrain`` does, and look each step up."""
     request = Request.to(definitions.plan).called(args, fields)
-    grows, other = request.retrain, "an evaluation" if request.retrain else "a retraining"
-    taken = (RetrainFields if grows else EvaluateFields).__annotations__.keys() | {"retrain"}
-    unused = [name for name in request.given(PlanFields) if name not in taken]
-    require_none(unused, f"for {other}", f"or plan that: retrain={not grows}")
     require_team_key()
     name, _ = checked(request)
+    steps = _steps_of_retraining if request.retrain else _steps
     with TemporaryDirectory() as aside:
         try:
-            return Planned(name=name, steps=list((_steps_of_retraining if grows else _steps)(request, aside)))
+            return Planned(name=name, steps=list(steps(request, aside)))
         finally:
             plans.forget_plans()
 
@@ -155,10 +151,7 @@ def _step(
     seconds = None
     was, now = (each.parts.get("model", {}).get("estimator") if each else None for each in (earlier, preimage))
     if earlier and was is not None and was == now:
-        # Of more rows about as much more, but for what has hardly any to do. Training rows are scored as well.
-        fit = preimage.n_train / earlier.n_train
-        score = (preimage.n_train + preimage.n_test) / (earlier.n_train + earlier.n_test)
-        parts = (earlier.seconds, fit), (earlier.seconds_score, score)
-        seconds = sum(each * (growth if each > SHORT_SECONDS else 1.0) for each, growth in parts) * (n - n_cached)
+        # Of more rows about as much more.
+        seconds = (earlier.seconds + earlier.seconds_score) * preimage.n_train / earlier.n_train * (n - n_cached)
     reasons = [AGAIN] if request.refresh else reasons or [GONE]
     return Step(name=preimage.kind, n=n, n_cached=n_cached, reasons=reasons, seconds=seconds)

@@ -14,9 +14,8 @@ from evenfold.manifests.plan import default_strategy
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 from evenfold.splitters import EvenfoldError, SplitError
-from evenfold.tasks import parameters
+from evenfold.tasks import parameters, requests as groups
 from evenfold.tasks.plans import check_columns, require_splittable
-from evenfold.tasks.requests import RecipeFields, RecordFields, SpecFields, signature_of
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.work import check_model
@@ -42,7 +41,7 @@ class Request(BaseModel):
     @cache
     def to(cls, declared: Callable[..., Any]) -> type[Request]:
         """Return the class of the requests of the flow that a function declares."""
-        signature = signature_of(declared)
+        signature = groups.signature_of(declared)
         holder = type("_", (), {"__annotations__": {p.name: p.annotation for p in signature.parameters.values()}})
 
         def typed(**how: Any) -> inspect.Signature:
@@ -102,7 +101,7 @@ class Request(BaseModel):
     @cached_property
     def specification(self) -> SplitSpec:
         """The specification, with the fields put over it; without a strategy, that of classes for a model of them."""
-        spec = specification(self.data, self.spec, **self.of(SpecFields))
+        spec = specification(self.data, self.spec, **self.of(groups.SpecFields))
         target_alone = spec.strategy is None and spec.columns.shared_out == [spec.columns.target]
         if target_alone and "model" in self.parameters and predicts_classes(self.recipe):
             return spec.model_copy(update={"strategy": default_strategy(spec, lambda _: False)})
@@ -111,7 +110,7 @@ class Request(BaseModel):
     @cached_property
     def recipe(self) -> ModelSpec:
         """The recipe, with the fields put over it."""
-        fields, importance = self.of(RecipeFields), self.parameters.get("importance", "auto")
+        fields, importance = self.of(groups.RecipeFields), self.parameters.get("importance", "auto")
         params = fields.pop("model_params")
         return recipe_of(self.model, params=params, importance=None if importance == "auto" else importance, **fields)
 
@@ -127,14 +126,10 @@ def recipe_of(model: Any, **fields: Any) -> ModelSpec:
 
 def checked(request: Request) -> tuple[str, ModelSpec]:
     """Raise SplitError or ModelError for bad input; return what the split is called, and the recipe for its target."""
+    require_used(request)
     data, fields = request.data, request.parameters
     looks = fields.get("on") == "holdout"
-    if "on" in fields:
-        check_look(request)
     if fields.get("manifest"):
-        unused = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
-        why = "given beside a manifest, whose split is decided already"
-        require_none(unused, why, "or leave the manifest out to split anew")
         manifest = read_manifest(request.manifest)
         recipe, _ = judged_by(check_model(data, manifest.spec, request.recipe), fields.get("metric"))
         if looks:
@@ -149,24 +144,29 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
     return spec.name, recipe
 
 
-def check_look(request: Request) -> None:
-    """Raise SplitError where a look at the locked part has no reason, or what only folds take, and the reverse."""
-    if request.rows == "known" and not request.manifest:
-        raise SplitError(
-            "the known rows are those of a split that is named; name it: manifest (--manifest), or leave rows out."
-        )
-    if request.on != "holdout":
-        if request.reason.strip():
-            raise SplitError(
-                "a reason is given, and only a look at the holdout takes one; leave it out, or look: on='holdout' "
-                "(--on holdout)."
-            )
-        return
-    if not request.reason.strip():
+def require_used(request: Request) -> None:
+    """Raise SplitError for what is given where nothing is done with it, and for a look without a reason."""
+    fields = request.parameters
+    named, many, looks = fields.get("manifest"), fields.get("by"), fields.get("on") == "holdout"
+    reason, of_folds = fields.get("reason", "").strip(), request.given(groups.RecordFields)
+    of_one = [*request.given(groups.LookFields), *(name for name in of_folds if name != "run_label")]
+    of_split = [*(["spec"] if request.spec else []), *request.given(groups.SpecFields)]
+    known = ["rows"] if fields.get("rows") == "known" else []
+    grows, of_retraining = fields.get("retrain"), request.given(groups.DecideFields)  # of a plan, which takes both
+    shared = groups.RetrainFields.__annotations__
+    of_evaluation = [name for name in request.given(groups.EvaluateFields) if name not in shared]
+    for applies, unused, why, otherwise in (
+        (grows, of_evaluation, "for an evaluation", "or plan that: retrain=False"),
+        (grows is False, of_retraining, "for a retraining", "or plan that: retrain=True (--retrain)"),
+        (many, of_one, "for one split, and by makes many", "or by"),
+        (not named, known, "of a split that is named", "or name it: manifest (--manifest)"),
+        (named, of_split, "given beside a manifest, which is a split", "or leave the manifest out to split anew"),
+        (looks, of_folds, "for the folds, and this is a look", "or evaluate the folds: on='folds' (--on folds)"),
+        (not looks and reason, ["reason"], "for a look at the holdout", "or look: on='holdout' (--on holdout)"),
+    ):
+        require_none(unused if applies else [], why, otherwise)
+    if looks and not reason:
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
-    unused = request.given(RecordFields)
-    why = f"for the folds, and a look at the holdout does nothing with {verb(len(unused), 'it', 'them')}"
-    require_none(unused, why, "or evaluate the folds: on='folds' (--on folds)")
 
 
 def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:

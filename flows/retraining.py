@@ -27,7 +27,6 @@ from evenfold.tasks.record.models.promoting import check_model, judge_month
 from evenfold.tasks.record.models.registered import ChampionChangedError, champion_of, read_champion
 from evenfold.tasks.record.models.signatures import moved_code
 from evenfold.tasks.record.reading import apparent_of, read_split
-from evenfold.tasks.record.splits import balance_of
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.results.retrained import Opened, Retraining
 from evenfold.tasks.runtime.files import from_anywhere
@@ -62,7 +61,7 @@ class Course:
     @cached_property
     def recorded(self) -> SplitOutcome:
         """The split and the run that records it, for every recipe that is evaluated on it."""
-        return recorded(self.split, self.split.reused, balance_of(self.split))
+        return recorded(self.split, self.split.reused)
 
     def evaluated(self, model: ModelSpec) -> Evaluation:
         """Return the evaluation of a recipe on these folds; what did not change comes from the cache."""
@@ -119,13 +118,12 @@ def _taken_up(course: Course) -> Retraining:
         with saying("auditing"):
             features = list(work_of(split, course.candidate).problem.features)
             audited = run(audit_split, split, features=features, build=request.build)
-        _stop(audited, request.gates, f"the audit of {split.name} {split.version} failed")
-        for _ in range(5):  # while others change the champion
+        stop_where_failed(audited, f"the audit of {split.name} {split.version} failed", request.gates)
+        while True:  # once, but where others change the champion meanwhile
             try:
                 return _decided(course, opened, audited)
             except ChampionChangedError as error:
                 tell([f"The decision is made again: {error}"])
-        return _decided(course, opened, audited)
     except (WaitingError, Pause):  # for an answer
         raise
     except BaseException as error:  # also one that is cancelled
@@ -229,7 +227,7 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
                 how = {"recipe": request.recipe, "merged": merged, "gates": spec.gates}
                 arrival = run(check_table, str(folder), path, **how)
                 before = f"{arrival.name} {arrival.version}"
-                _stop(arrival, request.gates, f"the data do not look like the next table of {before}")
+                stop_where_failed(arrival, f"the data do not look like the next table of {before}", request.gates)
                 notes += [*(each.message for each in arrival.findings), *filter(None, arrival.passed.values())]
             grown = finished(stage_extension, str(folder), data, merged=merged, staged=staged)
             if not isinstance(grown.error, SplitError):
@@ -272,12 +270,6 @@ def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
     return judged
 
 
-def _stop(audit: Audit, gates: bool, what: str) -> None:
-    """Raise GateError with the sentences of what failed and how to say yes to it, unless gates are off."""
-    if gates:
-        stop_where_failed(audit, what, "in the specification, or by gates=False (--no-gates)")
-
-
 def _decide(course: Course, champion: Champion | None, candidate: Evaluation) -> Decision:
     if champion is None:
         return without_champion(course.metric, "it is the first version, so there is nothing to compare it with")
@@ -291,26 +283,23 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
     # Names two recipes that are compared again and again while one split grows.
     line = [course.split.name, course.split.version.partition(".")[0], course.metric]
     pair = digest_json([*line, measured.canonical(), course.candidate.canonical()])
-    beside = partial(compared, course.split, course.candidate, measured, course.metric)
-    if moved:  # by the scores that are kept of it; where it wins it is not refitted, for that would be the code of now
-        changed, code = f"{listed(moved)} changed since version {champion.version}", code_in(champion.tags)
-        try:
+    beside, served = partial(compared, course.split, course.candidate, measured, course.metric), None
+    changed, code = f"{listed(moved)} changed since version {champion.version}", code_in(champion.tags)
+    try:
+        if moved:  # by the scores that are kept of it; where it wins it is not refitted, for that would be code of now
             difference, newer, pair = beside(code), False, digest_json([pair, code])
-        except EvaluationError as reason:
-            why = f"{changed}, and {reason} (retrain on the table before, of which there are)"
-            raise _undecided(champion, why) from None
-    else:
-        try:
+        else:
             served = course.evaluated(measured)
-        except UntrustedNameError:
-            raise
-        except (ModelError, SplitError, EvaluationError) as error:
-            raise _undecided(champion, str(error)) from error
-        difference = beside(apparent=apparent_of(served.estimates, candidate.estimates, course.metric))
+            difference = beside(apparent=apparent_of(served.estimates, candidate.estimates, course.metric))
+    except UntrustedNameError:
+        raise
+    except (ModelError, SplitError, EvaluationError) as reason:
+        why = f"{changed}, and {reason} (retrain on the table before, of which there are)" if moved else str(reason)
+        raise _undecided(champion, why) from reason
     looks = run(retraining.read_looks, course.split, course.name)
     spent = to_spend(looks, date.today())
     decision = decide(course.metric, difference, newer, error=spent, pair=pair, earlier=looks)
-    if moved:
+    if served is None:
         return replace(decision, words=f"{changed}. {decision.words}")
     return replace(decision, runs=(served.run_id, candidate.run_id))
 
@@ -336,5 +325,6 @@ def _new_model(
         check_model, course.split, winner.model, final, champion, metric=course.metric,
         estimates=winner.estimates, levels=winner.levels,
     )  # fmt: skip
-    _stop(checked, course.request.gates, f"the new model of {course.name} does not take the champion's place")
+    what = f"the new model of {course.name} does not take the champion's place"
+    stop_where_failed(checked, what, course.request.gates)
     return recipe, final, checked

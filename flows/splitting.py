@@ -15,7 +15,6 @@ from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
 from evenfold.tasks.plans import check_columns, forget_plans, require_splittable, split_in
 from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
-from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
@@ -55,26 +54,27 @@ def split(request: Request) -> SplitOutcome:
 @flow(definitions.extend, check_extension)
 def extend(request: Request) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
-    folder, data, memory = manifest_folder(request.manifest), request.data, request.memory
+    data, batch, memory = request.data, request.batch, request.memory
     with saying("extending"):
-        notes = splits.notes_on(folder, from_anywhere(data), memory)
+        notes = splits.notes_on(Path(request.manifest), from_anywhere(data), memory)
         growth = run(
-            splits.extend, str(folder), data, batch=request.batch, merged=request.merged,
+            splits.extend, request.manifest, data, batch=batch, merged=request.merged,
             max_missing=request.max_missing, memory=memory,
         )  # fmt: skip
-        report = measure(growth.split.stored(), memory=memory) if request.batch else balance_of(growth.split, memory)
-    run_id = recorded(growth.split, growth.split.reused, report, memory).run_id
+    split = growth.split
+    # A batch lacks the rows that were there before: the balance is of the manifest's own, and no table is kept.
+    made = recorded(split, split.reused, memory, measure(split.stored(), memory=memory) if batch else None)
     say_extended(growth)
-    if not request.batch:  # a batch lacks the rows that were there before
-        splits.keep_small_snapshot(growth.split, memory)
-    growth = growth.model_copy(update={"notes": [*growth.notes, *notes]})
+    if not batch:
+        splits.keep_small_snapshot(split, memory)
     tell(notes)
-    return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)
+    said = {"notes": [*growth.notes, *notes], "balance": made.balance, "run_id": made.run_id}
+    return ExtendOutcome(**{**dict(growth), **said})
 
 
 def say_extended(growth: Growth) -> None:
     """Tell Prefect that a split has grown, where it has."""
-    split, numbers = growth.split, {"added": growth.added, "deleted": growth.deleted, "quarantined": growth.quarantined}
+    split, numbers = growth.split, growth.model_dump(include={"added", "deleted", "quarantined"})
     if any(numbers.values()):
         amounts = ", ".join(f"{rows:,} {name}" for name, rows in numbers.items())
         happened("split.extended", split.name, f"{split.name} is {split.version} now: {amounts}.", None, **numbers)
@@ -83,8 +83,7 @@ def say_extended(growth: Growth) -> None:
 def split_of(request: Request, data_engine: DataEngine = "auto", memory: Memory = None) -> SplitOutcome:
     """Return the split of a request, recorded: of the manifest that it names, or decided now or before."""
     if request.parameters.get("manifest"):
-        ref = split_in(request.manifest, request.data, request.rows)
-        return recorded(ref, True, balance_of(ref))
+        return recorded(split_in(request.manifest, request.data, request.rows), True)
     with saying("splitting"):
         try:
             decision = finished(
@@ -92,13 +91,12 @@ def split_of(request: Request, data_engine: DataEngine = "auto", memory: Memory 
             )
         finally:
             forget_plans()
-        ref = decision.value
-        balance = balance_of(ref, memory)
-    return recorded(ref, decision.cached or ref.reused, balance, memory)
+    return recorded(decision.value, decision.cached or decision.value.reused, memory)
 
 
-def recorded(ref: SplitRef, cached: bool, balance: BalanceReport, memory: Memory = None) -> SplitOutcome:
-    """Say what a split is, record it and return it."""
+def recorded(ref: SplitRef, cached: bool, memory: Memory = None, balance: BalanceReport | None = None) -> SplitOutcome:
+    """Say what a split is, record it and return it; ``balance``: that of its table, if left out."""
+    balance = balance or balance_of(ref, memory)
     tell(split_sentences(ref.model_dump(), ref.stored().header, balance, cached))
     with saying("recording the split"):
         # Of the known rows alone: a record that is there is of all of them.

@@ -6,7 +6,7 @@ who looks at signatures: Prefect's forms and validation, and the command line's 
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_args
 
 from pydantic import Field
 
@@ -26,24 +26,18 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """Return a function's signature with each field of its group as a parameter of its own, with its default."""
     signature, parameters = inspect.signature(function), []
     # What it returns may be named for type checkers alone, so only what it takes is looked up.
-    annotations = {each.name: each.annotation for each in signature.parameters.values()}
-    taken = type("Taken", (), {"__annotations__": annotations})
+    taken = type("Taken", (), {"__annotations__": {p.name: p.annotation for p in signature.parameters.values()}})
     kinds = inspect.get_annotations(taken, globals=inspect.unwrap(function).__globals__, eval_str=True)
     for each in signature.parameters.values():
-        kind = kinds[each.name]
-        if each.kind is each.VAR_KEYWORD:
-            (group,) = get_args(kind)
-            parameters += [_parameter(name, kind) for name, kind in group.__annotations__.items()]
-        else:
-            parameters.append(each.replace(annotation=kind))
+        if each.kind is not each.VAR_KEYWORD:
+            parameters.append(each.replace(annotation=kinds[each.name]))
+            continue
+        (group,) = get_args(kinds[each.name])
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=Flag.of(kind).default, annotation=kind)
+            for name, kind in group.__annotations__.items()
+        ]
     return signature.replace(parameters=parameters)
-
-
-def _parameter(name: str, kind: Any) -> inspect.Parameter:
-    required = get_origin(kind) is Required
-    kind = get_args(kind)[0] if required else kind
-    default = inspect.Parameter.empty if required else Flag.of(kind).default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 class SpecFields(TypedDict, total=False):
@@ -195,7 +189,6 @@ class SegmentFields(EvaluateFields, total=False):
 class TuneFields(SpecFields, RecipeFields, LookFields, ScoreFields, RunFields, total=False):
     """Parameters of ``tune``."""
 
-    grid: Required[of.Grid]
     n_random: Annotated[int | None, Field(ge=1), of.model("Try so many of the combinations, at random.", "N")]
     metric: of.Metric
     one_standard_error: Annotated[bool, of.model("Take the first that is as good as the best.", default=False)]

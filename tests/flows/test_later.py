@@ -145,7 +145,6 @@ def test_later_rows_of_one_class_or_of_one_row_are_scored_by_what_is_defined_on_
         assert {each.metric: each.value for each in scored.estimates} == {"accuracy": right, "sensitivity of no": right}
         assert [each.metric for each in scored.promised] == ["accuracy", "sensitivity of no"]
         assert any(re.search(r"^AUC is not defined on .* one class \('no'\)", note) for note in scored.notes)
-        assert ("too few to measure" in "".join(scored.notes)) is (scored.rows == 1)
     with pytest.raises(EvaluationError, match=r"^AUC is not defined on .*; score by another metric"):
         score_later(made.run_id, later[failed].reset_index(drop=True), metrics=["roc_auc"])
 
@@ -216,13 +215,9 @@ def test_a_key_of_which_later_rows_lack_a_column_does_not_tell_them_either() -> 
     assert _require_new(later, manifest, "june.csv", "wait") == []
     with pytest.raises(SplitError, match=r"^1 of 4 rows of june.csv are rows of visits 1\.0"):
         _require_new(later.assign(patient=[1, 2, 3, 4], visit=[2, 3, 3, 3]), manifest, "june.csv", "wait")
-    told = "the key of visits 1.0: whether the model was trained on its rows cannot be told."
-    assert _require_new(later.drop(columns="visit"), manifest, "june.csv", "wait") == [
-        f"june.csv has no column 'visit', part of {told}"
-    ]
-    assert _require_new(later[["y"]], manifest, "june.csv", "wait") == [
-        f"june.csv has no column 'patient' and 'visit', {told}"
-    ]
+    told = "visits 1.0 has no key that june.csv holds: whether the model was trained on its rows cannot be told."
+    for lacking in (later.drop(columns="visit"), later[["y"]]):
+        assert _require_new(lacking, manifest, "june.csv", "wait") == [told]
 
 
 def test_a_metric_that_is_asked_of_later_rows_is_of_the_class_that_the_recipe_calls_positive(home: Home) -> None:
