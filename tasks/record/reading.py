@@ -152,16 +152,12 @@ def read_evaluation(run_id: str) -> Recorded:
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = tracker.fetch(run_id, "predictions.parquet", Path(folder))
-        except Exception:
-            raise SplitError(
-                f"run {run_id} ({run.info.run_name}) kept no predictions.parquet; compare evaluations of folds."
-            ) from None
-        try:
             predictions = pd.read_parquet(path)
             predictions[["row", "repeat", "fold", "y"]]
-        except (ValueError, OSError, KeyError) as error:
+        except Exception as error:  # MLflow's differ by store
             raise SplitError(
-                f"predictions.parquet of run {run_id} is damaged ({reason_of(error)[:200]}); evaluate it again."
+                f"run {run_id} ({run.info.run_name}) kept no predictions.parquet that can be read "
+                f"({reason_of(error)[:200]}); compare evaluations of folds, or evaluate it again."
             ) from None
         return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions, sha256(path))
 

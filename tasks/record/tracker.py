@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import re
 import sys
@@ -229,22 +228,21 @@ class Tracker:
         """Log the metrics that the run does not hold yet."""
         self._fill(self.client.get_run(run_id), Entry("", "", metrics=metrics))
 
-    def _news(self, run: Run, entry: Entry) -> Iterator[tuple[str, int, float, int]]:
-        """Yield name, step, value and time of the points that a run does not hold yet; one that has changed is later.
+    def _news(self, run: Run, entry: Entry) -> list[tuple[str, int, float, int]]:
+        """Return name, step, value and time of the points to log: at the run's start, or now where some have changed.
 
-        MLflow shows the larger of two points at one time. Seconds are those of the first fit: they differ each time.
+        MLflow keeps a point once, however often it is logged, and shows the larger of two at one time. A kill may have
+        come between two of a series, or between the run's points and those of its model. Seconds are those of the
+        first fit: they differ each time.
         """
-        held: dict[tuple[str, int], float] = {}
-        for name in run.data.metrics.keys() & {name for name, _ in entry.points}:
-            history = self.client.get_metric_history(run.info.run_id, name)
-            held |= {(name, point.step): point.value for point in sorted(history, key=lambda one: one.timestamp)}
-        start = run.info.start_time
-        for (name, step), value in entry.points.items():
-            before = held.get((name, step))
-            if before is None:
-                yield name, step, value, start
-            elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
-                yield name, step, value, max(int(time.time() * 1000), start + 1)
+        held, start = run.data.metrics, run.info.start_time
+        newest = {name: value for (name, _), value in sorted(entry.points.items()) if not name.startswith("seconds_")}
+        changed = {name for name, value in newest.items() if str(held.get(name, value)) != str(value)}  # NaN is NaN
+        again = changed | (set(entry.series) if changed or run.info.status != "FINISHED" else set())
+        if entry.recipe is not None and JUDGED not in run.data.tags:
+            again = set(newest)
+        when = max(int(time.time() * 1000), start + 1) if changed else start
+        return [(*at, value, when) for at, value in entry.points.items() if at[0] in again or at[0] not in held]
 
     def _keep_light_model(self, run: Run, title: str, recipe: Mapping[str, Any]) -> str:
         """Return the light model of a run, made once: it has no artifact, and the metrics as MLflow's search wants."""
