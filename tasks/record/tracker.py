@@ -107,19 +107,9 @@ class Tracker:
             return str(experiment.experiment_id)
 
     @contextmanager
-    def alone(self, key: str, parent: str | None = None) -> Iterator[Run | None]:
-        """Yield the run that ``key`` names, None where there is none, to one at a time.
-
-        Of two who both found none, each would make one; of two who found a metric absent, each would log a point.
-        """
-        with locked(self.home.locks, f"record/{self.home.tracking_uri}/{key}"):
-            yield None if parent in self.made else self.find(key)
-
-    @contextmanager
     def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
         """Yield the run that ``entry.key`` names, filled, to one at a time; FINISHED when the block ends well."""
-        with self.alone(entry.key, parent) as existing:
-            run = self._opened(existing, entry, parent)
+        with self._opened(entry, parent) as run:
             run_id = str(run.info.run_id)
             try:
                 with at_stop(partial(self.finish, run_id, "KILLED")):
@@ -136,8 +126,7 @@ class Tracker:
 
     def begin(self, entry: Entry) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
-        with self.alone(entry.key) as existing:
-            run = self._opened(existing, entry)
+        with self._opened(entry) as run:
             self._fill(run, entry)
         return str(run.info.run_id)
 
@@ -193,19 +182,22 @@ class Tracker:
         held = list_artifacts(artifact_uri=place, tracking_uri=self.home.tracking_store)
         return {file.rpartition("/")[2] for file in files} <= {file.path.rpartition("/")[2] for file in held}
 
-    def _opened(self, existing: Run | None, entry: Entry, parent: str | None = None) -> Run:
-        """Return the run of an entry, RUNNING: the one that was found, or a new one."""
-        if existing is None:
-            about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
-            run = self.client.create_run(self.experiment_id, tags=about, run_name=entry.name)
-            self.made.add(run.info.run_id)
-            return run
-        self.made.discard(existing.info.run_id)
-        self.client.update_run(existing.info.run_id, status="RUNNING", name=entry.name)
-        # What an earlier attempt said of its failure holds no more.
-        for tag in {"evenfold.failure", PARTIAL, NOTE} & set(existing.data.tags):
-            self.client.delete_tag(existing.info.run_id, tag)
-        return existing
+    @contextmanager
+    def _opened(self, entry: Entry, parent: str | None = None) -> Iterator[Run]:
+        """Yield the run of an entry, RUNNING, to one at a time: of two who found none, each would make one."""
+        with locked(self.home.locks, f"record/{self.home.tracking_uri}/{entry.key}"):
+            run = None if parent in self.made else self.find(entry.key)
+            if run is None:
+                about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
+                run = self.client.create_run(self.experiment_id, tags=about, run_name=entry.name)
+                self.made.add(run.info.run_id)
+            else:
+                self.made.discard(run.info.run_id)
+                self.client.update_run(run.info.run_id, status="RUNNING", name=entry.name)
+                # What an earlier attempt said of its failure holds no more.
+                for tag in {"evenfold.failure", PARTIAL, NOTE} & set(run.data.tags):
+                    self.client.delete_tag(run.info.run_id, tag)
+            yield run
 
     def _fill(self, run: Run, entry: Entry) -> None:
         """Log what an entry holds and its run does not, with the model and the split that it belongs to."""
