@@ -113,7 +113,7 @@ def versions_below(home: Home, name: str = "*", holding: str = "") -> Iterator[t
     folders = (each for each in versions_in(home.splits, f"{name}/*") if (each / "manifest.json").exists())
     for folder in sorted(folders, key=_when, reverse=True):
         with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
-            if holding.encode() in (folder / "manifest.json").read_bytes():
+            if not holding or holding.encode() in (folder / "manifest.json").read_bytes():
                 yield folder, read_header(folder)
 
 

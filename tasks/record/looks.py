@@ -168,7 +168,7 @@ def record_tuning(
     how |= {"one_standard_error": one_standard_error}
     whole = _tuning_entry(split, split_run_id, model, tried, choice, metric, anew, how)
     with tracker.run(whole) as run_id:
-        inputs = [data_input(split, split.stored().fingerprint, "training"), split_input(split, run_id)]
+        inputs = [data_input(split, split.stored().fingerprint, "training"), split_input(split, split_run_id)]
         tracker.client.log_inputs(run_id, datasets=inputs)
         for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
             own = run_key(kind="configuration", parent=whole.key, number=number)
