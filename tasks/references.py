@@ -100,7 +100,7 @@ def recorded_splits(home: Home) -> list[Listed]:
     return [
         {"split": f"{header['name']}@{header['version']}", "id": header["split_id"],
          "strategy": header["algorithm"]["name"], "rows": header["n_rows"], "splits": header["n_splits"],
-         "when": datetime.fromtimestamp(_when(folder) / 1e9).astimezone().isoformat(timespec="seconds")}
+         "when": in_local_time(_when(folder) / 1e9)}
         for folder, header in versions_below(home)
     ]  # fmt: skip
 
@@ -115,6 +115,11 @@ def versions_below(home: Home, name: str = "*", holding: str = "") -> Iterator[t
         with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
             if not holding or holding.encode() in (folder / "manifest.json").read_bytes():
                 yield folder, read_header(folder)
+
+
+def in_local_time(seconds: float) -> str:
+    """Return a time since the epoch as lists show it."""
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
 
 
 def _when(folder: Path) -> int:

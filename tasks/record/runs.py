@@ -6,7 +6,6 @@ import ast
 import math
 from collections import defaultdict
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.record.entries import allowed
 from evenfold.tasks.record.tracker import Tracker
-from evenfold.tasks.references import Listed
+from evenfold.tasks.references import Listed, in_local_time
 from evenfold.tasks.runtime.home import Home
 
 from evenfold import estimates
@@ -50,7 +49,7 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
             row["params"] = ""  # until all are read
             recipes.append(_literal(params, "model.params", dict) or {})
             alike[model, on].append(recipes[-1])
-        rows.append(row | {"score": _score(metric, value, half), "when": _when(run.info.start_time)})
+        rows.append(row | {"score": _score(metric, value, half), "when": in_local_time(run.info.start_time / 1000)})
     for row, own in zip(rows, recipes, strict=False):
         others = alike[row["model"], row["on"]]
         row["params"] = ", ".join(f"{n}={v}" for n, v in own.items() if any(each.get(n, ...) != v for each in others))
@@ -66,10 +65,6 @@ def _headline(run: Any) -> tuple[str | None, float | None, float | None]:
         return metric, values.get("choice/value"), None
     metric = next((name for name in metrics_in(run.data.params) if f"value/{name}" in values), None)
     return metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}")
-
-
-def _when(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(timespec="seconds")
 
 
 def _score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
@@ -91,7 +86,7 @@ def recorded_models(home: Home) -> list[Listed]:
     return [
         {"model": model.name, "newest": max((int(each.version) for each in model.latest_versions), default=0),
          "champion": dict(model.aliases).get("champion", "none"), "uri": f"models:/{model.name}@champion",
-         "when": _when(model.last_updated_timestamp)}
+         "when": in_local_time(model.last_updated_timestamp / 1000)}
         for model in tracker.every(tracker.client.search_registered_models)
     ]  # fmt: skip
 
