@@ -203,11 +203,9 @@ class _Record:
         params |= {"seed": self.work.manifest.spec.seed, "split_id": split.split_id, "fingerprint": of.fingerprint}
         about = {"estimator": model["estimator"], "params": model.get("params"), "split": split.name}
         series: dict[str, dict[int, float]] = {}
-        if (split.n_splits if of.draws else len(self.scores)) <= MOST_FOLDS:
-            membership = self.work.manifest.membership  # where some failed, the others keep their numbers
-            place = {} if of.draws else {membership.split_name(i): i for i in split.splits()}
-            for score in self.scores:
-                number = score.fold if of.draws else place[score.repeat, score.fold]
+        if split.n_splits <= MOST_FOLDS:  # where some failed, the others keep their numbers
+            numbers = [fit.i for fit in of.fits if isinstance(fit.i, int)] or [score.fold for score in self.scores]
+            for number, score in zip(numbers, self.scores, strict=True):
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
         metrics = entries.estimate_metrics(of.estimates) | _level_metrics(of.levels)

@@ -30,7 +30,7 @@ from evenfold.tasks.runtime.home import Home, redacted
 from evenfold.tasks.steps import step
 from pydantic import TypeAdapter, ValidationError
 
-from .entries import MOST_FOLDS, RECIPE, code_in
+from .entries import RECIPE, code_in
 from .models.signatures import EVALUATION, require_signed_version
 from .tracker import Tracker
 
@@ -124,10 +124,8 @@ class Recorded:
     @cached_property
     def folds(self) -> list[dict[str, float]]:
         """The figures of each fold, as its run has them; none where folds have no runs. Asked of MLflow once."""
-        client = Tracker(Home.here()).client
-        experiment = client.get_run(self.run_id).info.experiment_id
-        below = f"tags.`mlflow.parentRunId` = '{self.run_id}'"
-        return [run.data.metrics for run in client.search_runs([experiment], below, max_results=MOST_FOLDS)]
+        folds = Tracker(Home.here()).runs(f"tags.`mlflow.parentRunId` = '{self.run_id}'")
+        return [run.data.metrics for run in folds]
 
     @property
     def fit_seconds(self) -> float | None:
