@@ -136,9 +136,9 @@ def _parts(source: Source, canonical: Canonical, key: list[str], engine: str, fo
 
 
 def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
-    """Yield canonical rows sorted by ``key``, where one is named, out of core.
+    """Yield canonical rows sorted by ``key``, where one is named, out of core: their columns, by number.
 
-    At most ``memory`` bytes are held, the rest lies in ``folder``. Of parts without rows the columns are yielded, once.
+    At most ``memory`` bytes are held, the rest lies in ``folder``.
     Raises what a part raises, and SplitError for a part whose columns have other types than those of the first.
     """
     import duckdb
@@ -164,13 +164,8 @@ def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: i
         # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. The plan looks at it.
         order = ", ".join(quoted(str(first.column_names.index(name))) for name in key)
         try:
-            reader, rows = database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17), 0
-            for batch in reader:
-                columns = [column.cast(kind) for column, kind in zip(batch, first.schema.types, strict=True)]
-                yield pa.table(columns, first.column_names)
-                rows += batch.num_rows
-            if not rows:
-                yield first.slice(0, 0)
+            reader = database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17)
+            yield from (pa.Table.from_batches([batch]) for batch in reader)
         except duckdb.Error as error:
             if failed:
                 raise failed[0] from None
