@@ -247,14 +247,14 @@ class Draws(Membership):
         if self.recorded is not None:
             return self.recorded
         drawn = ((self.eligible[train], self.eligible[test]) for train, test in self.splitter.pairs(self._rows))
-        made = [(train.size, test.size, digest_resample(train, test, self.n)) for train, test in drawn]
+        draws = [(train.size, test.size, digest_resample(train, test, self.n)) for train, test in drawn]
         columns = {
-            "resample": pa.array(range(len(made)), pa.int32()),
-            "seed": pa.array([getattr(self.splitter, "random_state", 0)] * len(made), pa.int64()),
-            "n_train": pa.array([n_train for n_train, _, _ in made], pa.int32()),
-            "n_test": pa.array([n_test for _, n_test, _ in made], pa.int32()),
-            "digest": pa.array([bytes.fromhex(digest) for _, _, digest in made], pa.binary(32)),
-            "generation": pa.array(np.zeros(len(made), dtype=np.int16)),
+            "resample": pa.array(range(len(draws)), pa.int32()),
+            "seed": pa.array([getattr(self.splitter, "random_state", 0)] * len(draws), pa.int64()),
+            "n_train": pa.array([n_train for n_train, _, _ in draws], pa.int32()),
+            "n_test": pa.array([n_test for _, n_test, _ in draws], pa.int32()),
+            "digest": pa.array([bytes.fromhex(digest) for _, _, digest in draws], pa.binary(32)),
+            "generation": pa.array(np.zeros(len(draws), dtype=np.int16)),
         }
         return pa.table(columns)
 

@@ -34,9 +34,9 @@ def parts_by_dask(source: Source, canonical: Canonical) -> Iterator[pa.Table]:
         raise SplitError(f"engine='dask' needs Dask ({error}); install evenfold[dask].") from None
     frame = hasattr(source.native, "to_delayed")
     parts: list[Any] = list(source.native.to_delayed()) if frame else _row_groups(source, "Dask")
-    made = [dask.delayed(_canonical_part)(canonical, part) for part in parts]
-    for start in range(0, len(made), AT_ONCE):
-        yield from dask.compute(*made[start : start + AT_ONCE])
+    delayed = [dask.delayed(_canonical_part)(canonical, part) for part in parts]
+    for start in range(0, len(delayed), AT_ONCE):
+        yield from dask.compute(*delayed[start : start + AT_ONCE])
 
 
 def parts_by_spark(source: Source, canonical: Canonical, folder: Path) -> Iterator[pa.Table]:
@@ -59,8 +59,8 @@ def parts_by_spark(source: Source, canonical: Canonical, folder: Path) -> Iterat
     else:
         parts = source.native.select(*(f"`{name}`" for name in canonical.names))
     schema = ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in stored)
-    made, written = parts.mapInArrow(partial(_canonical_batches, canonical, of_files), schema), folder / "parts"
-    made.write.option("compression", "zstd").parquet(written.absolute().as_uri())
+    rows, written = parts.mapInArrow(partial(_canonical_batches, canonical, of_files), schema), folder / "parts"
+    rows.write.option("compression", "zstd").parquet(written.absolute().as_uri())
     for path in sorted(written.glob("part-*.parquet")):
         yield pq.read_table(path, memory_map=False).cast(pa.schema(stored))
         path.unlink()

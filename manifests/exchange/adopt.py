@@ -76,10 +76,10 @@ def given_folds(
     spec = read_spec({**fields, "columns": {role: name for role, name in roles.items() if name}})
     columns, names = spec.columns, column_names(data)
     if isinstance(folds, str) and folds in names:
-        said = read_table(data, [folds]).column(folds)
-        if infer_type(said.type, folds) != "text":
+        column = read_table(data, [folds]).column(folds)
+        if infer_type(column.type, folds) != "text":
             return data, _with_folds(spec, folds)
-        return _labelled(read_table(data), codes_of_words(said.to_pylist(), folds), spec)
+        return _labelled(read_table(data), codes_of_words(column.to_pylist(), folds), spec)
     table = read_table(data)
     if ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None)):
         frame = table.to_pandas()
@@ -121,9 +121,9 @@ def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
         splits = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SplitError(f"{path} holds no splits ({type(error).__name__}: {error}); correct it.") from None
-    named = [split for split in splits if isinstance(split, dict)] if isinstance(splits, list) else []
-    sides = [side for split in named for side in split.values() if isinstance(side, list)]
-    if named != splits or not any(isinstance(name, str) for side in sides for name in side):
+    mappings = [split for split in splits if isinstance(split, dict)] if isinstance(splits, list) else []
+    sides = [side for split in mappings for side in split.values() if isinstance(side, list)]
+    if mappings != splits or not any(isinstance(name, str) for side in sides for name in side):
         return pairs_in(splits, table.num_rows)
     if len(key) != 1:
         raise SplitError(f"{path} names rows by one key, and {len(key)} columns are given; give one as key.")
@@ -140,7 +140,7 @@ def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
             )
         return np.array(sorted(place[text] for text in texts), dtype=np.int64)
 
-    return pairs_in([{name: positions(side) for name, side in split.items()} for split in named], table.num_rows)
+    return pairs_in([{name: positions(side) for name, side in split.items()} for split in mappings], table.num_rows)
 
 
 def _of_pairs(pairs: Sequence[Pair], table: pa.Table, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:

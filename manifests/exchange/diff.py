@@ -95,7 +95,7 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     removed, added = np.flatnonzero(in_a & ~shared), np.setdiff1d(np.flatnonzero(in_b), there)
     classes = [None if data is None else _classes(side, data) for side in (a, b)]
     n_moved, moved = _moved(a, b, both, there, classes[0])
-    made = difference(
+    result = difference(
         compared=True,
         n_moved=n_moved,
         n_removed=removed.size,
@@ -105,13 +105,13 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
         added=_ways(a, b, UNKNOWN, b.membership.column()[added], classes[1], added),
         tested_now_trained=_now_trained(a, b, both, there) if n_moved else 0.0,
     )
-    lines = [_told(word, getattr(made, f"n_{word}"), getattr(made, word)) for word in ("moved", "added", "removed")]
-    if made.tested_now_trained:
+    lines = [_told(word, getattr(result, f"n_{word}"), getattr(result, word)) for word in ("moved", "added", "removed")]
+    if result.tested_now_trained:
         of, to = (f"{side.name} {side.version}" for side in (a, b))
-        lines.insert(0, f"{made.tested_now_trained:.0%} of the rows that {of} tests would be in training in {to}.")
+        lines.insert(0, f"{result.tested_now_trained:.0%} of the rows that {of} tests would be in training in {to}.")
     if n := int(np.count_nonzero((a.status[both] != QUARANTINED) & (b.status[there] == QUARANTINED))):
         lines.append(f"{amount(n, 'row')} quarantined; their folds are kept.")
-    return made.model_copy(update={"sentences": lines})
+    return result.model_copy(update={"sentences": lines})
 
 
 def _moved(a: Manifest, b: Manifest, both: Ranks, there: Ranks, classes: Classes | None) -> tuple[int, list[RowsMoved]]:

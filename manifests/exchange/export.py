@@ -146,8 +146,8 @@ def export(
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(form.suffixes)}.")
     whole = in_memory(manifest, memory)
     _require_words(whole.spec.calibration, to, form, data)
-    asked = {"to": to, "data": data, "repeat": repeat, "dialect": dialect, "table": table, "memory": memory}
-    content, note = form.write(whole, **asked)
+    arguments = {"to": to, "data": data, "repeat": repeat, "dialect": dialect, "table": table, "memory": memory}
+    content, note = form.write(whole, **arguments)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
 
@@ -161,9 +161,9 @@ def _require_words(share: float | None, to: str, form: Form, data: Any) -> None:
             f"them; export to {calibrating}, or decide the split without it, which has the same folds."
         )
     if data is None and (share is not None or form.by_position):
-        told = "rows by their position" if form.by_position else f"which rows calibration: {share:g} sets apart"
+        rows = "rows by their position" if form.by_position else f"which rows calibration: {share:g} sets apart"
         raise SplitError(
-            f"{to} tells {told}, and that the data alone say; give data (--data FILE), or export to csv without "
+            f"{to} tells {rows}, and that the data alone say; give data (--data FILE), or export to csv without "
             "calibration, which names rows by their key."
         )
 
@@ -301,7 +301,7 @@ def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Form:
-    """What folds leave in: what writes it (its content, and a note), and the endings that its files may have.
+    """A form that folds leave in: its writer (of content, and a note), and the endings that its files may have.
 
     ``by_position``: it is of the data's rows in their order; ``calibrates``: it can say of a row that it is set apart
     in a split; ``taken_by``: how a column of folds, or of words for parts, is taken.

@@ -55,9 +55,9 @@ def check_arrival(
 
 def vanished_rows(arrived: Arrived) -> Outcome:
     """Look for known rows that the table lacks."""
-    there, kept = arrived.manifest.status != DELETED, arrived.snapshot
-    if kept is not None and kept.generation is not None:  # what only a stopped table brought later on is not missed
-        there &= arrived.manifest.generations <= kept.generation
+    there, before = arrived.manifest.status != DELETED, arrived.snapshot
+    if before is not None and before.generation is not None:  # what only a stopped table brought later on is not missed
+        there &= arrived.manifest.generations <= before.generation
     gone, present = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
     if not gone:
         return None

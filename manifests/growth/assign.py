@@ -79,7 +79,7 @@ class _Dealing:
 
     @cached_property
     def held(self) -> NDArray[np.int64]:
-        """What each bin of each repeat holds of each stratum: counted, or remembered where only a batch came."""
+        """The rows of each stratum in each bin of each repeat: counted, or remembered where only a batch came."""
         if not self.arrival.batch:
             codes = np.where(self.arrival.in_use[:, None], self.arrival.codes, UNKNOWN)
             return held_of(self.of_code, codes, self.strata, self.state.n_strata)
@@ -190,15 +190,15 @@ class EntityGrowth:
     bridge: it joins none. O(rows x entities).
     """
 
-    def __init__(self, dealing: _Dealing, known: pa.Table) -> None:
+    def __init__(self, dealing: _Dealing, older: pa.Table) -> None:
         arrival = dealing.arrival
-        self.dealing, self.known, self.codes, self.new = dealing, known, arrival.codes, arrival.known < 0
+        self.dealing, self.known, self.codes, self.new = dealing, older, arrival.codes, arrival.known < 0
         self.in_use = arrival.in_use & (self.codes >= LOCKED).all(axis=1)
         # The levels of each row (rows, columns), known ones first, and the table of new levels.
         of_row, levels = levels_of(arrival.table.select(dealing.manifest.spec.columns.entities))
-        number = positions_in(known.select(["entity", "group"]), levels).copy()
+        number = positions_in(older.select(["entity", "group"]), levels).copy()
         fresh = np.flatnonzero(number < 0)
-        number[fresh] = known.num_rows + np.arange(fresh.size)
+        number[fresh] = older.num_rows + np.arange(fresh.size)
         self.of_row, self.fresh = number[of_row], levels.take(pa.array(fresh))
 
     def growth(self, accept: bool) -> Growth:
@@ -264,6 +264,6 @@ class EntityGrowth:
         """Return a name for each group of new levels: the least of its levels, so that their order does not matter."""
         levels = pa.concat_tables([self.known.select(["entity", "group"]), self.fresh])
         texts = pc.binary_join_element_wise(*levels.columns, pa.scalar("=", pa.large_string()))
-        named = pa.table({"number": numbers, "text": texts}).filter(pa.array(numbers >= 0))
-        least = named.group_by("number").aggregate([("text", "min")]).sort_by("number")
+        of_groups = pa.table({"number": numbers, "text": texts}).filter(pa.array(numbers >= 0))
+        least = of_groups.group_by("number").aggregate([("text", "min")]).sort_by("number")
         return least.column("text_min").combine_chunks()

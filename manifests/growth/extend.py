@@ -218,15 +218,15 @@ class Arrival:
         places = np.maximum(self.known, 0)
         self.status, self.codes = manifest.status[places], manifest.membership.codes[places].astype(np.int64)
         self.status[is_new], self.codes[is_new] = NEW, UNKNOWN
-        self.new, known = np.flatnonzero(is_new), self.known[~is_new]
-        if batch and known.size:
+        self.new, older = np.flatnonzero(is_new), self.known[~is_new]
+        if batch and older.size:
             key = ", ".join(map(shown, self.keys.slice(int(np.argmin(is_new)), 1).to_pylist()[0].values()))
             raise SplitError(
-                f"{known.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(known.size, 'is', 'are')} "
+                f"{older.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(older.size, 'is', 'are')} "
                 f"in the manifest already (first key {key}); pass new rows only, or the whole table without batch."
             )
         absent = manifest.status != DELETED
-        absent[known] = False
+        absent[older] = False
         self.gone = np.flatnonzero(absent & (not batch))
         self.back = self.known[self.status == DELETED]
         # A row that was deleted and stands in the data again is in use: extending sets its status back.

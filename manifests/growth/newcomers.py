@@ -158,8 +158,8 @@ class Arrived:
     @property
     def kept_target(self) -> pa.Array | None:
         """The known rows' target as it was, in key order, where it was kept."""
-        kept = self.snapshot
-        return kept.target if kept is not None and kept.split_id == self.manifest.split_id else None
+        before = self.snapshot
+        return before.target if before is not None and before.split_id == self.manifest.split_id else None
 
     @cached_property
     def new(self) -> Rows:
@@ -289,8 +289,8 @@ def restated_target(arrived: Arrived) -> Outcome:
         x = arrived.numbers(name)
         if x is not None and (now := _order(x[arrived.new], y[arrived.new])) >= RESTATED:
             orders[name] = now, max(_order(x[part], y[part]) for part in parts)
-    told = f"{columns.target} of {amount(arrived.new.size, 'new row')} stands in the order of"
-    return _risen("restated_target", orders, ".2f", lambda names: f"{told} {names}: one made from the other.")
+    what = f"{columns.target} of {amount(arrived.new.size, 'new row')} stands in the order of"
+    return _risen("restated_target", orders, ".2f", lambda names: f"{what} {names}: one made from the other.")
 
 
 def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

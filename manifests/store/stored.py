@@ -58,13 +58,13 @@ def read_manifest(folder: Any) -> Manifest:
     try:
         tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
         manifest = _from_tables(path, header, tables)
-        made = manifest.split_id
+        split_id = manifest.split_id
     except SplitError:
         raise
     except Exception as error:  # files of somebody else's, whose digests fit a header of theirs
         raise _forged(path, error) from cause_of(error)
-    if made != header["split_id"]:
-        raise SplitError(f"{path} says it is {header['split_id'][:12]} and its rows are {made[:12]}; {REMEDY}")
+    if split_id != header["split_id"]:
+        raise SplitError(f"{path} says it is {header['split_id'][:12]} and its rows are {split_id[:12]}; {REMEDY}")
     return manifest
 
 

@@ -137,11 +137,11 @@ def _proved(path: Path, header: Header) -> Verification:
     held = read_manifest(path)
     blocks = sum(len(entry["blocks"]) for entry in header["files"])
     files = f"{amount(len(header['files']), 'file')} and {amount(blocks, 'block')} have the digests recorded of them"
-    said: dict[str, list[Any]] = {"damages": [], "not_proved": []}
-    said["proved"] = [files, f"the rows make split_id {held.split_id[:16]}"]
+    by_field: dict[str, list[Any]] = {"damages": [], "not_proved": []}
+    by_field["proved"] = [files, f"the rows make split_id {held.split_id[:16]}"]
     for field, sentence in _proofs(held, header):
-        said[field].append(sentence)
-    return Verification(folder=str(path), intact=not said["damages"], split_id=held.split_id, **said)
+        by_field[field].append(sentence)
+    return Verification(folder=str(path), intact=not by_field["damages"], split_id=held.split_id, **by_field)
 
 
 def _differs(message: str, file: str = "manifest.json") -> Damage:
@@ -152,9 +152,9 @@ def _differs(message: str, file: str = "manifest.json") -> Damage:
 def _proofs(held: Manifest, header: Header) -> Iterator[tuple[str, str | Damage]]:
     """Yield what else was made anew from the rows, by the field of a verification that it belongs to."""
     plan_id = held.spec.plan_id(held.types, held.fingerprint, held.algorithm, held.parent_split_id)
-    made = f"specification, types and fingerprint make plan_id {plan_id[:16]}"
+    result = f"specification, types and fingerprint make plan_id {plan_id[:16]}"
     same = plan_id == held.plan_id
-    yield ("proved", made) if same else ("damages", _differs(f"{made}, not {held.plan_id[:16]}"))
+    yield ("proved", result) if same else ("damages", _differs(f"{result}, not {held.plan_id[:16]}"))
 
     expected, place = json.loads(json.dumps(describe(held))), Path(str(held.uri)).absolute().name
     wrong = [name for name in expected if name not in ("versions", "files") and header.get(name) != expected[name]]
@@ -171,9 +171,9 @@ def _proofs(held: Manifest, header: Header) -> Iterator[tuple[str, str | Damage]
     elif held.generation and held.parent_split_id is not None:
         before = held.at_generation(held.generation - 1).split_id
         moved = before != held.parent_split_id
-        made = f"the older rows make split_id {before[:16]}, not their parent's"
+        damage = f"the older rows make split_id {before[:16]}, not their parent's"
         intact = f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
-        yield ("damages", _differs(made)) if moved else ("proved", intact)
+        yield ("damages", _differs(damage)) if moved else ("proved", intact)
 
     if drawn:
         chosen = np.unique(np.linspace(0, held.n_splits - 1, min(held.n_splits, MOST_MEASURED)).astype(int)).tolist()

@@ -53,15 +53,15 @@ def _of_database(address: str) -> Source:
             raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass a table of a database.") from None
 
     def read(columns: list[str], rows: int) -> Iterator[pa.Table]:
-        with relation() as found:
-            yield from found.batches(columns, rows)
+        with relation() as source:
+            yield from source.batches(columns, rows)
 
     def count() -> int:
-        with relation() as found:
-            return int(found.n_rows or 0)
+        with relation() as source:
+            return int(source.n_rows or 0)
 
-    with relation() as found:
-        return Stream(address, found.schema, read, count)
+    with relation() as source:
+        return Stream(address, source.schema, read, count)
 
 
 def version_of(address: str) -> tuple[Any, ...]:

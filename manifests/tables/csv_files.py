@@ -62,7 +62,7 @@ class CsvFile:
 
     @cached_property
     def dialect(self) -> Dialect:
-        """How the file is written, from its first 64 kB; the same bytes always give the same answer.
+        """The dialect of the file, from its first 64 kB; the same bytes always give the same answer.
 
         The separator is the one that stands equally often in the header and in every line after it, most often if
         several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65
@@ -280,7 +280,7 @@ class CsvFiles(Source):
                 "returns."
             ) from None
 
-    def _read(self, names: list[str], named: bool) -> pa.Table:
+    def _read(self, names: list[str], by_name: bool) -> pa.Table:
         with readable(self.native, "CSV"):
             tables = [file.read() for file in self._files]
             if long := self._long(tables):

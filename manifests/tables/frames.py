@@ -76,7 +76,7 @@ class Frame(Source):
         """Yield ``columns`` in parts."""
         return slices(self.table(columns), rows)
 
-    def _read(self, names: list[str], named: bool) -> pa.Table:
+    def _read(self, names: list[str], by_name: bool) -> pa.Table:
         if isinstance(self._frame, pa.Table):
             return self._frame.select(names)
         places = [self._names.index(name) for name in names]  # pandas may have names that are not text
@@ -84,7 +84,7 @@ class Frame(Source):
             return _in_arrow(self._frame[:, places])
         except UNLIKE_ARROW:
             pairs = zip(names, places, strict=True)
-            columns = [_alone(self._frame[:, [place]], name, as_text=not named) for name, place in pairs]
+            columns = [_alone(self._frame[:, [place]], name, as_text=not by_name) for name, place in pairs]
             return pa.table([values for _, values in columns], schema=pa.schema([field for field, _ in columns]))
 
 
@@ -143,8 +143,8 @@ def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
 
 def stream_of(data: Any) -> Source | None:
     """Return a DuckDB relation, a lazy frame of polars or a frame of Dask or Spark as a table; None of all else."""
-    verb, made = _STREAMS.get(type(data).__module__.partition(".")[0].lstrip("_"), ("", None))
-    return made(data) if made is not None and hasattr(data, verb) else None
+    verb, wrap = _STREAMS.get(type(data).__module__.partition(".")[0].lstrip("_"), ("", None))
+    return wrap(data) if wrap is not None and hasattr(data, verb) else None
 
 
 def of_relation(relation: Any) -> Source:

@@ -65,13 +65,13 @@ class Source(ABC):
         """Return ``columns``, all by default; SplitError for absent ones, and for a table without rows."""
         names = self.names if columns is None else list(dict.fromkeys(columns))
         require_columns(names, self.names)
-        table = self._read(names, named=columns is not None)
+        table = self._read(names, by_name=columns is not None)
         if not table.num_rows:
             kind = type(getattr(self.native, "native", self.native)).__name__
             raise no_rows(str(self.native) if isinstance(self.native, (str, Path)) else f"the {kind}")
         return table
 
-    def _read(self, names: list[str], named: bool) -> pa.Table:
+    def _read(self, names: list[str], by_name: bool) -> pa.Table:
         parts = list(self.batches(names))
         return pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})
 
@@ -137,9 +137,9 @@ class ParquetFiles(Source):
             read = self._data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
             yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
 
-    def _read(self, names: list[str], named: bool) -> pa.Table:
+    def _read(self, names: list[str], by_name: bool) -> pa.Table:
         if not self._here:  # threads that read through Python may outlive it
-            return super()._read(names, named)
+            return super()._read(names, by_name)
         with readable(self.native):
             return self._data.to_table(columns=names)
 
