@@ -85,7 +85,7 @@ def _levels_of(evaluated: Evaluated, predictions: pd.DataFrame, work: Work, leve
 def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
     """Return the largest difference of a score between two levels whose intervals do not overlap, in a sentence."""
     if not levels:
-        return NotAsked("no column to balance on is named")
+        raise NotAsked("no column to balance on is named")
     widest = estimates.widest_gap(levels, metric)
     if widest is None:
         return None
@@ -104,10 +104,13 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
     limits = gates_with(split.limits, {"level_gap": MODEL_GATES["level_gap"]})
 
     def asked() -> Outcome:
-        gaps, gate = gap_of_levels(levels, metric), limits["level_gap"]
-        if isinstance(gaps, NotAsked) and gate is not None and gate.fails:
-            raise SplitError(f"{gaps.reason}; name one (balance_on), or leave the gate out")
-        return gaps
+        gate = limits["level_gap"]
+        try:
+            return gap_of_levels(levels, metric)
+        except NotAsked as why_not:
+            if gate is not None and gate.fails:
+                raise SplitError(f"{why_not}; name one (balance_on), or leave the gate out") from None
+            raise
 
     return judged(limits, {"level_gap": asked}, stored, n_rows=split.n_rows, features=[])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
@@ -11,11 +11,12 @@ from typing import Any
 
 from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.store.stored import LOOKED_AT, in_memory
+from evenfold.splitters.errors import SplitError
 from evenfold.splitters.importing import FEATURES, resolve
 
 from . import features, leaks, rows
 from .features import Features, feature_names, read_features
-from .findings import GATES, Audit, CouldNotRun, NotAsked, Outcome, gates_with, judged, reasons_of
+from .findings import GATES, Audit, Found, NotAsked, Outcome, gates_with, judged, needed, reasons_of
 from .learned import leaky_features, marks, near_duplicates, relatives, target_encoding, times
 from .learned.models import in_one_thread, with_impact
 from .learned.sample import LEAST_ROWS, Sample, read_sample, sampled_columns
@@ -40,62 +41,63 @@ class Subject:
         return feature_names(self.joined, self.names, self.exclude)
 
     @cached_property
-    def folds(self) -> JoinedLabels | NotAsked:
+    def folds(self) -> JoinedLabels:
         """The folds and parts that rows are shared out among."""
-        if not isinstance(self.joined, JoinedLabels):
-            return NotAsked("draws and pairs share nothing out")
-        if not self.joined.manifest.splitter.shares_out:
-            return NotAsked(f"the folds of {self.joined.manifest.spec.strategy} are as large as what they leave out")
-        return self.joined
+        folds = needed(isinstance(self.joined, JoinedLabels) and self.joined, "draws and pairs share nothing out")
+        strategy = self.joined.manifest.spec.strategy
+        needed(folds.manifest.splitter.shares_out, f"the folds of {strategy} are as large as what they leave out")
+        return folds
 
     @cached_property
-    def features(self) -> Features | NotAsked:
+    def features(self) -> Features:
         """A hash of every row's features, and the features of some rows."""
-        if not self.columns:
-            return NotAsked("no column of the data is a feature; name some")
-        return read_features(self.joined, self.columns)
+        return read_features(self.joined, needed(self.columns, "no column of the data is a feature; name some"))
 
     @cached_property
-    def sample(self) -> Sample | NotAsked:
+    def sample(self) -> Sample:
         """The rows that small models learn from."""
         return read_sample(self.joined, self.names, tuple(self.exclude))
 
     @cached_property
-    def targeted(self) -> Sample | NotAsked:
+    def targeted(self) -> Sample:
         """These rows, where a target is named."""
-        fits = isinstance(self.sample, NotAsked) or self.sample.target is not None
-        return self.sample if fits else NotAsked("no target column is named")
+        needed(self.sample.target is not None, "no target column is named")
+        return self.sample
 
     @cached_property
-    def labelled(self) -> Sample | NotAsked:
+    def labelled(self) -> Sample:
         """Those of them that have a target, where they are enough to learn of it."""
-        if isinstance(self.targeted, NotAsked):
-            return self.targeted
         labelled, n = self.targeted.labelled, self.targeted.labelled.rows.size
-        return labelled if n >= LEAST_ROWS else NotAsked(f"{n} rows have a target; {LEAST_ROWS} would do")
+        needed(n >= LEAST_ROWS, f"{n} rows have a target; {LEAST_ROWS} would do")
+        return labelled
 
     @cached_property
-    def learned(self) -> Sample | NotAsked:
+    def learned(self) -> Sample:
         """At most 8,000 of those, for what small models learn."""
-        return self.labelled if isinstance(self.labelled, NotAsked) else self.labelled.learned
+        return self.labelled.learned
 
     @cached_property
-    def tied(self) -> Sample | NotAsked:
+    def tied(self) -> Sample:
         """Those that have a target, where what belongs together must be on one side of a split."""
-        if isinstance(self.labelled, NotAsked) or "past_before_future" not in self.joined.manifest.splitter.promises:
-            return self.labelled
-        return NotAsked("what is known of an entity from the past may be used in the future")
+        labelled, in_time = self.labelled, "past_before_future" in self.joined.manifest.splitter.promises
+        needed(not in_time, "what is known of an entity from the past may be used in the future")
+        return labelled
 
     @cached_property
-    def leaks(self) -> list[Leak] | CouldNotRun:
+    def leaks(self) -> list[Leak] | SplitError:
         """The columns of ``build`` that know what they must not."""
         return leaks_of(self.build, self.joined)
 
     def outcome(self, check: Callable[[Any], Outcome], takes: str) -> Outcome:
         """Return what a check finds in what it takes; models learn in one thread."""
-        seen = getattr(self, takes)
         with in_one_thread() if takes in LEARNING else nullcontext():
-            return seen if isinstance(seen, NotAsked) else check(seen)
+            return check(getattr(self, takes))
+
+    def priced(self, finding: Found) -> Found:
+        """Return what was found with the points at stake, where a small model can say it."""
+        with suppress(NotAsked), in_one_thread():
+            return with_impact(finding, self.learned)
+        return finding
 
 
 LEARNING = ("sample", "targeted", "labelled", "learned", "tied")
@@ -153,7 +155,7 @@ def audit(
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     report = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
-        priced=(lambda finding: with_impact(finding, subject.sample)) if impact else None,
+        priced=subject.priced if impact else None,
     )  # fmt: skip
     beside = [] if features is not None else [name for name in sampled_columns(joined, exclude) if name not in names]
     return report.model_copy(update={"beside": beside})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,9 @@ from evenfold.manifests.tables.canonical import amount, canonical_table, listed,
 from evenfold.splitters import Stream
 from numpy.typing import NDArray
 
-from .findings import DropFeatures, Found, NotAsked, Outcome
+from .findings import DropFeatures, Found, Outcome, needed
 
 MOST_SAMPLED = 200_000
-_ODD, _MISSING = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +39,16 @@ def feature_names(joined: Joined, features: Sequence[str] | None, exclude: Colle
     That is what a model of this project learns from unless told otherwise. Raises SplitError for a name that is no
     column.
     """
-    schema = joined.source.schema
-    require_columns([*(features or []), *exclude], schema.names)
+    require_columns([*(features or []), *exclude], joined.source.schema.names)
     if features is not None:
         return [name for name in features if name not in exclude]
+    return [field.name for field in columns_without_role(joined, exclude) if _is_feature(field.type)]
+
+
+def columns_without_role(joined: Joined, exclude: Collection[str]) -> list[pa.Field]:
+    """Return the columns that play no part, neither in the split nor in what is asked about it."""
     taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
-    return [field.name for field in schema if field.name not in taken and _is_feature(field.type)]
+    return [field for field in joined.source.schema if field.name not in taken]
 
 
 def are_all_columns(features: Sequence[str], spec: SplitSpec, schema: pa.Schema) -> bool:
@@ -62,54 +65,42 @@ def _is_feature(kind: pa.DataType) -> bool:
     return bool(is_number or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind))
 
 
-def in_floats(block: pa.Table) -> pa.Table:
-    """Return features with the nearest float of each decimal and of each unsigned integer of 64 bits."""
+def canonical_features(block: pa.Table, joined: Joined) -> pa.Table:
+    """Return a block in canonical types, with the nearest float of each decimal and of each unsigned 64-bit integer."""
     for i, field in enumerate(block.schema):
         if pa.types.is_decimal(field.type) or pa.types.is_uint64(field.type):
             block = block.set_column(i, field.name, block.column(i).cast(pa.float64(), safe=False))
-    return block
+    return canonical_table(block, block.column_names, joined.manifest.types)
+
+
+def blocks_and_rows(
+    joined: Joined, names: list[str], rows: NDArray[np.int64]
+) -> Iterator[tuple[slice, pa.Table, NDArray[np.int64]]]:
+    """Yield where each block of the data lies, the block, and the places in it of those ascending ``rows`` it holds."""
+    start = 0
+    for block in joined.source.batches(names):
+        here = slice(start, start := start + block.num_rows)
+        inside = rows[np.searchsorted(rows, here.start) : np.searchsorted(rows, here.stop)]
+        yield here, block, inside - here.start
 
 
 def read_features(joined: Joined, names: list[str]) -> Features:
     """Return the hashes and the sample of features, in one pass with the memory of a block beside them."""
     rows = np.sort(Stream(0).permutation(joined.n)[:MOST_SAMPLED])
-    hashes, blocks, start = np.empty(joined.n, dtype=np.uint64), [], 0
-    for block in joined.source.batches(names):
-        table = canonical_table(in_floats(block), names, joined.manifest.types)
-        stop = start + table.num_rows
-        hashes[start:stop] = row_hashes(table)
-        # Both ascend, so the sampled rows of a block are one stretch.
-        inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)]
-        blocks.append(table.take(inside - start))
-        start = stop
+    hashes, blocks = np.empty(joined.n, dtype=np.uint64), []
+    for here, block, inside in blocks_and_rows(joined, names, rows):
+        table = canonical_features(block, joined)
+        hashes[here] = row_hashes(table)
+        blocks.append(table.take(inside))
     return Features(joined, hashes, pa.concat_tables(blocks).combine_chunks())
 
 
 def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row of a canonical table; missing values are equal to one another."""
-    total = np.zeros(table.num_rows, dtype=np.uint64)
-    for column in table.columns:
-        # In turn, not summed up: two columns that change places make another hash.
-        total *= _ODD
-        total ^= _hashes(column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks))
-        total ^= total >> np.uint64(32)
-    return total
-
-
-def _hashes(array: pa.Array) -> NDArray[np.uint64]:
-    # Not hash_pandas_object of a frame: a block with a gap would hold its whole numbers as floats, and hash as those.
-    missing = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)
-    if pa.types.is_large_string(array.type):
-        encoded = array.fill_null("").dictionary_encode()
-        values = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False), dtype=object)
-        hashes = pd.util.hash_array(values, categorize=False)[encoded.indices.to_numpy()]
-    elif pa.types.is_floating(array.type):
-        hashes = pd.util.hash_array(array.fill_null(0.0).to_numpy(zero_copy_only=False))
-    else:
-        narrow = pa.types.is_boolean(array.type) or pa.types.is_date32(array.type)
-        whole = (array.cast(pa.int32()) if narrow else array.view(pa.int64())).fill_null(0)
-        hashes = pd.util.hash_array(whole.to_numpy(zero_copy_only=False).astype(np.int64))
-    return np.where(missing, _MISSING, hashes)
+    # Whole numbers stay whole beside a gap: as floats they would have another hash than in a block without one.
+    whole = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    frame = table.to_pandas(types_mapper=whole.get, date_as_object=False)
+    return np.asarray(pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64)
 
 
 ID_LIKE = 0.99
@@ -122,17 +113,17 @@ def id_like_features(features: Features) -> Outcome:
 
     Whole numbers count where chance would repeat them: numbers in a narrow range, or of ten digits.
     """
-    joined = features.joined
-    if joined.n < LEAST_ROWS:
-        return NotAsked(f"{joined.n} rows are too few to tell a name from a number")
-    sample = features.sample
+    joined, sample = features.joined, features.sample
+    needed(joined.n >= LEAST_ROWS, f"{joined.n} rows are too few to tell a name from a number")
     likely = [name for name in sample.column_names if _distinct(sample.column(name)) >= ID_LIKE]
     shares = {name: _distinct(joined.column(name)) for name in likely}
     alike = {name: share for name, share in shares.items() if share >= ID_LIKE and _numbers_rows(joined.column(name))}
+    if not alike:
+        return None
     n, listing = len(alike), listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
     sentence, them = f"{amount(n, 'feature')} {verb(n, 'names', 'name')} rows: {listing}", verb(n, "it", "them")
     message = f"{sentence}; leave {them} out, or use {them} as the key."
-    return Found(n, message, {"features": alike}, DropFeatures(tuple(alike))) if alike else None
+    return Found(n, message, {"features": alike}, DropFeatures(tuple(alike)))
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:
@@ -150,20 +141,6 @@ def _distinct(column: pa.ChunkedArray) -> float:
     if pa.types.is_floating(column.type):
         return 0.0
     return float(pc.count_distinct(column).as_py()) / len(column)
-
-
-def ranks_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the rank of each value, equal values at the middle of theirs; NaN where one is missing."""
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(values, nan_policy="omit")) - 0.5
-
-
-def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Return how closely two columns follow one straight line, -1 to 1; 0 where one of them is constant."""
-    a, b = a - a.mean(), b - b.mean()
-    scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
-    return float((a * b).sum()) / scale if scale else 0.0
 
 
 def where(places: Collection[str]) -> str:

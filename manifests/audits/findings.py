@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from evenfold.manifests.fields import Strict
 from evenfold.splitters.errors import Displayed, SplitError, meant
@@ -49,7 +49,8 @@ class Found:
     """The answer of a check: its figure, which the gate limits, a sentence, more figures, and what would mend it.
 
     ``harmless``: a note, for nothing says that the target goes with it; a gate that was set fails all the same.
-    ``fails``: beyond its limit it fails the audit, even where such findings are mostly a warning.
+    ``fails``: beyond its limit it fails the audit, even where such findings are mostly a warning. ``ran``: false where
+    the check could not look at what it was asked about; its figure is then NaN.
     """
 
     figure: float
@@ -58,23 +59,22 @@ class Found:
     remedy: Remedy | None = None
     harmless: bool = False
     fails: bool = False
+    ran: bool = True
 
 
-@dataclass(frozen=True)
-class NotAsked:
+class NotAsked(Exception):
     """Why a check has nothing to look at in this split: no group column is named, and the like."""
 
-    reason: str
+
+Outcome = Found | None
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class CouldNotRun:
-    """Why a check could not look at what it was asked about."""
-
-    reason: str
-
-
-Outcome = Found | NotAsked | CouldNotRun | None
+def needed(thing: T | Literal[False] | None, why_not: str) -> T:
+    """Return what a check looks at; where there is none the check is not asked, and says ``why_not``."""
+    if not thing:
+        raise NotAsked(why_not)
+    return thing
 
 
 class Finding(Strict):
@@ -232,11 +232,7 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
         if name not in checks:
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."
             raise SplitError(f"there is no gate {name!r}; {hint}")
-        try:
-            fits = limit == "off" or (not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0)
-        except OverflowError:
-            raise SplitError(f"gate {name}: no float is so large; choose a limit of at least 0, or 'off'.") from None
-        if not fits:
+        if not (limit == "off" or (not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0)):
             raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
     changed = {
         name: None if limit == "off" else replace(of[name], limit=float(limit), fails=True)
@@ -278,18 +274,16 @@ def judged(
     """
     passed, not_asked, findings, ignored = {}, {}, list[Finding](), list[Finding]()
     gates = {name: gate for name, gate in limits.items() if gate is not None}
-    outcomes = {name: _outcome(check) for name, check in checks.items() if name in gates}
+    outcomes = {name: _outcome(name, check) for name, check in checks.items() if name in gates}
     for name, gate in gates.items():
         outcome = outcomes[name]
         if isinstance(outcome, NotAsked):
-            not_asked[name] = outcome.reason
-        elif outcome is None:
-            passed[name] = ""
+            not_asked[name] = str(outcome)
         # A figure that is NaN is within no limit.
-        elif isinstance(outcome, Found) and gate.limit is not None and outcome.figure <= gate.limit:
-            passed[name] = outcome.message
+        elif outcome is None or (gate.limit is not None and outcome.figure <= gate.limit):
+            passed[name] = outcome.message if outcome else ""
         else:
-            finding = _finding(name, gate, priced(outcome) if priced and isinstance(outcome, Found) else outcome)
+            finding = _finding(name, gate, priced(outcome) if priced else outcome)
             if reason := (reasons or {}).get(name):
                 ignored.append(finding.model_copy(update={"reason": reason, "gate": "passed"}))
             else:
@@ -302,28 +296,29 @@ def judged(
     )  # fmt: skip
 
 
-def _outcome(check: Callable[[], Outcome]) -> Outcome:
+def _outcome(name: str, check: Callable[[], Outcome]) -> Outcome | NotAsked:
     import pyarrow as pa
 
     try:
         return check()
+    except NotAsked as why_not:
+        return why_not
     except (SplitError, pa.ArrowException) as error:
-        return CouldNotRun(str(error))
+        reason = str(error)
     except (OSError, MemoryError):
         raise
     except Exception as error:
         # Not foreseen. It costs no other check its answer, and its own words may quote a value.
         at = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{type(error).__name__} in {PurePath(at.filename).name}, line {at.lineno}"
-        return CouldNotRun(f"{place}, which is a defect of evenfold; please report it.")
+        reason = f"{place}, which is a defect of evenfold; please report it."
+    return Found(float("nan"), f"{name} could not run: {reason}", ran=False)
 
 
-def _finding(name: str, gate: Gate, outcome: Found | CouldNotRun) -> Finding:
-    ran = isinstance(outcome, Found)
-    fact = outcome if isinstance(outcome, Found) else Found(0.0, f"{name} could not run: {outcome.reason}")
-    failed = (gate.fails or fact.fails) and not (ran and gate.limit is None)
+def _finding(name: str, gate: Gate, fact: Found) -> Finding:
+    failed = (gate.fails or fact.fails) and not (fact.ran and gate.limit is None)
     severity: Any = "error" if failed else "note" if gate.limit is None or fact.harmless else "warning"
     return Finding(
-        check=name, code=gate.code, severity=severity, gate="failed" if failed else "passed", ran=ran,
-        limit=gate.limit, message=fact.message, figure=float(fact.figure) if ran else None, figures=fact.figures,
+        check=name, code=gate.code, severity=severity, gate="failed" if failed else "passed", ran=fact.ran,
+        limit=gate.limit, message=fact.message, figure=float(fact.figure) if fact.ran else None, figures=fact.figures,
     )  # fmt: skip

@@ -13,11 +13,12 @@ from evenfold.manifests.tables.canonical import amount, canonical_table, listed,
 from evenfold.manifests.tables.keys import label_ends, positions_in
 from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
+from evenfold.splitters.numbers import by_appearance
 from numpy.typing import NDArray
 from scipy.stats import binom
 
 from .features import Features, crossings, row_hashes, where
-from .findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
+from .findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime, needed
 from .learned.near_duplicates import happen_by_chance
 from .learned.relatives import several
 from .learned.sample import BY_CHANCE, column_of, target_of
@@ -28,41 +29,33 @@ COSTS = 0.02  # what so small a share of the rows may cost at most is a note
 
 def group_in_two_folds(joined: Joined) -> Outcome:
     """Look for groups on both sides of a split; of several entities, for the levels of each."""
-    names = joined.columns.grouped
-    if not names:
-        return NotAsked("no group column is named")
+    names = needed(joined.columns.grouped, "no group column is named")
     if "last_of_each_group" in joined.manifest.splitter.promises and names == joined.manifest.spec.columns.grouped:
-        return NotAsked("groups are tested on their own last rows, beside other groups' rows of before and after")
-    sentences, total, n_rows, folds = [], 0, 0, dict[str, int]()
-    for name in names:
-        codes, groups = joined.encoded(name)
-        crossing, places = joined.crossing(codes)
-        split, rows = np.unique(codes[crossing]), int(np.count_nonzero(crossing))
-        if not rows:
-            continue
-        listing = listed((shown(groups[code]) for code in split), most=3)
-        sentences.append(
-            f"{amount(split.size, 'group')} of {name!r} ({listing}) {verb(split.size, 'has', 'have')} rows "
-            f"{joined.apart}: {amount(rows, 'row')} in {where(places)}{joined.looked_at}"
-        )
-        total, n_rows, folds = total + int(split.size), rows, places
+        raise NotAsked("groups are tested on their own last rows, beside other groups' rows of before and after")
+    sentences, total, codes = [], 0, [joined.encoded(name)[0] for name in names]
+    for name, units in zip(names, codes, strict=True):
+        crossing, places = joined.crossing(units)
+        split, groups = np.unique(units[crossing]), joined.levels(name)
+        if split.size:
+            total += int(split.size)
+            listing = listed((shown(groups[code]) for code in split), most=3)
+            sentences.append(
+                f"{amount(split.size, 'group')} of {name!r} ({listing}) {verb(split.size, 'has', 'have')} rows "
+                f"{joined.apart}: {amount(int(crossing.sum()), 'row')} in {where(places)}{joined.looked_at}"
+            )
     if not sentences:
         return None
-    if len(sentences) > 1:  # a row may cross by several
-        crosses, folds = joined.crossing(*(joined.encoded(name)[0] for name in names))
-        n_rows = int(np.count_nonzero(crosses))
+    rows, folds = joined.crossing(*codes)  # a row may cross by several
     ours = names == joined.manifest.spec.columns.grouped
     remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
-    units = joined.units(names[0]) if len(names) == 1 else joined.together()
-    mend = None if units is None else KeepTogether(units)
-    return Found(total, f"{'; '.join(sentences)}; {remedy}.", {"rows": n_rows, "folds": folds}, mend)
+    figures, together = {"rows": int(rows.sum()), "folds": folds}, joined.together()
+    mend = None if together is None else KeepTogether(together)
+    return Found(total, f"{'; '.join(sentences)}; {remedy}.", figures, mend)
 
 
 def constant_groups(joined: Joined) -> Outcome:
     """Look for groups that say nothing: every row its own, or all rows one."""
-    names = joined.columns.grouped
-    if not names:
-        return NotAsked("no group column is named")
+    names = needed(joined.columns.grouped, "no group column is named")
     for name in names:
         groups, n_rows = len(joined.levels(name)), int(joined.level_rows(name).sum())
         if not 1 < groups < n_rows:
@@ -82,7 +75,7 @@ def duplicate_rows(features: Features) -> Outcome:
     proportion. Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a
     number by tenths) flatter no score, and are a note; targets that agree less were mixed up.
     """
-    joined, units = features.joined, several(np.unique(features.hashes, return_inverse=True)[1])
+    joined, units = features.joined, several(by_appearance(features.hashes))
     nothing = pa.table({field.name: pa.nulls(1, field.type) for field in features.sample.schema})
     units[features.hashes == row_hashes(nothing)[0]] = -1
     n, places, where_they_are = crossings(joined, units)
@@ -128,13 +121,11 @@ def similar_keys(joined: Joined) -> Outcome:
     texts = [] if keys is None else [name for name in keys.column_names if _is_text(keys.column(name).type)]
     levels = {name: pa.array(joined.levels(name)) for name in joined.columns.grouped}
     levels = {name: array for name, array in levels.items() if _is_text(array.type)}
-    if not texts and not levels:
-        return NotAsked("no column of key or group holds text")
+    needed(texts or levels, "no column of key or group holds text")
     sentences, n, figures = [], 0, dict[str, Any]()
     if keys is not None and texts:
-        first = _first_alike(joined, keys, texts)
-        rows = np.flatnonzero(np.bincount(first[first >= 0])[first] * (first >= 0) > 1)
-        if n := rows.size:
+        first = several(_first_alike(joined, keys, texts))
+        if n := (rows := np.flatnonzero(first >= 0)).size:
             (apart, places, _), twin = crossings(joined, first), int(np.flatnonzero(first == first[rows[0]])[1])
             figures = {"apart": apart, "folds": places}
             sentences.append(
@@ -226,10 +217,8 @@ def time_overlap(joined: Joined) -> Outcome:
 
     Strategies that train on both sides of a tested stretch, and leave out what overlaps it, are asked about that.
     """
-    name, splitter = joined.columns.time, joined.manifest.splitter
-    if name is None:
-        return NotAsked("no time column is named")
-    spec = joined.manifest.spec
+    name, spec, splitter = joined.columns.time, joined.manifest.spec, joined.manifest.splitter
+    name = needed(name, "no time column is named")
     ends = label_ends(spec, joined.column) if name == spec.columns.time else None
     rows = Rows.of(needs=Needs(time=True, label_end="optional"), time=to_numpy(joined.column(name)), label_end=ends)
     # Strategies that know no time are held to what forward chaining without a gap would do.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -19,7 +19,7 @@ from evenfold.splitters.deployed import reason_of
 from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 
-from .findings import CouldNotRun, Found, NotAsked, Outcome
+from .findings import Found, Outcome, needed
 from .learned.models import in_one_thread, predict_boosted
 
 MOST_SCORED, PIECES = 4_000, 4
@@ -28,9 +28,7 @@ BY_CHANCE = 0.03 / 5  # of each question
 POINTS = 1.0  # of R² in a hundred: what costs less is worth knowing
 LEAST_ROWS = 40
 Rows = NDArray[np.int64]
-# A build in one form: whole frames in, and the features of training and test rows out (test: None if unsplit).
-Built = tuple[pd.DataFrame, pd.DataFrame | None]
-Pipeline = Callable[[pd.DataFrame, Rows, Rows], Built]
+Built = tuple[pd.DataFrame, pd.DataFrame]  # the features of training rows and those of test rows
 
 
 Question = Literal["target_of_others", "features_of_others", "other_test_rows", "rows_made", "own_target", "unstable"]
@@ -48,38 +46,37 @@ class Leak(Strict):
     points: float | None = None
 
 
-def leaks_of(build: Any, joined: Joined) -> list[Leak] | CouldNotRun:
+def leaks_of(build: Any, joined: Joined) -> list[Leak] | SplitError:
     """Return what the features of a build know that they must not, of the rows of a split that have a target."""
     columns = joined.columns
     name = f"{build.__module__}:{build.__qualname__}" if inspect.isroutine(build) else type(build).__name__
     if columns.target is None:
-        return CouldNotRun("the split names no target, which is what features must not know; name it (--target).")
+        return SplitError("the split names no target, which is what features must not know; name it (--target).")
     data = joined.source.table().to_pandas().dropna(subset=[columns.target])
     roles: Any = {"key": columns.key, "target": columns.target, "group": columns.grouped, "time": columns.time}
     try:
         leaks = audit_pipeline(build, data, **roles)
     except SplitError as error:
-        return CouldNotRun(f"{name} could not be audited: {error}")
+        return SplitError(f"{name} could not be audited: {error}")
     return [leak.model_copy(update={"message": f"{name}: {leak.message}"}) for leak in leaks]
 
 
-def outcome_of(question: Question, leaks: list[Leak] | CouldNotRun) -> Outcome:
+def outcome_of(question: Question, leaks: list[Leak] | SplitError) -> Outcome:
     """Return the leaks of one question as a finding; its figure are the columns that know what they must not.
 
     Where a build could not be audited the first question says so.
     """
-    if isinstance(leaks, CouldNotRun):
-        return leaks if question == QUESTIONS[0] else NotAsked("the build could not be audited")
+    if isinstance(leaks, SplitError):
+        needed(question == QUESTIONS[0], "the build could not be audited")
+        raise leaks
     leaks = [leak for leak in leaks if leak.question == question]
     if not leaks:
         return None
     columns = list(dict.fromkeys(column for leak in leaks for column in leak.columns))
     figures = {"columns": columns, "rows": leaks[0].rows, "points": leaks[0].points}
-    severities = {leak.severity for leak in leaks}
-    return Found(
-        max(len(columns), 1), "; ".join(leak.message for leak in leaks), figures, harmless=severities == {"note"},
-        fails="error" in severities,
-    )  # fmt: skip
+    message, severities = "; ".join(leak.message for leak in leaks), {leak.severity for leak in leaks}
+    harmless, fails = severities == {"note"}, "error" in severities
+    return Found(max(len(columns), 1), message, figures, harmless=harmless, fails=fails)
 
 
 def audit_pipeline(
@@ -107,50 +104,13 @@ def audit_pipeline(
     if len(data) < LEAST_ROWS:
         raise SplitError(f"{len(data)} rows are too few to change some and watch the others; {LEAST_ROWS} would do.")
     keys, groups = ([names] if isinstance(names, str) else [*(names or [])] for names in (key, group))
-    pipeline = _as_pipeline(build, [*keys, target], target)
     train, test = _sides(data, groups, time)
     inputs: list[Any] = [name for name in data if name not in {*keys, target, *groups, time}]
-    look = _Look(pipeline, data, train, test, inputs, target, time is not None)
+    build = build() if isinstance(build, type) else build
+    look = _Look(build, data, train, test, inputs, [*keys, target], target, time is not None)
     with warnings.catch_warnings(), in_one_thread():
         warnings.simplefilter("ignore")
         return [*look.leaks()]
-
-
-def _as_pipeline(build: Any, apart: list[str], target: str) -> Pipeline:
-    def shown(table: Any) -> pd.DataFrame:
-        table = table[0] if isinstance(table, tuple) else table
-        table = table.toarray() if hasattr(table, "toarray") else table
-        if np.ndim(table) not in (1, 2) or isinstance(table, dict):
-            raise SplitError(f"it returned a value of type {type(table).__name__}, and a table of features is needed.")
-        frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table)).add_prefix("column ")
-        frame = frame.rename(columns=str)
-        if frame.columns.has_duplicates:
-            raise SplitError(
-                f"it returned two columns {frame.columns[frame.columns.duplicated()][0]!r}; name them apart."
-            )
-        return frame.drop(columns=apart, errors="ignore").reset_index(drop=True)
-
-    def fitted(train: pd.DataFrame, test: pd.DataFrame) -> Any:
-        from sklearn.base import clone
-
-        pipeline = clone(build)
-        pipeline = pipeline[:-1] if hasattr(pipeline, "steps") and not hasattr(pipeline, "transform") else pipeline
-        X, Z = (rows.drop(columns=apart) for rows in (train, test))
-        return pipeline.fit_transform(X, train[target]), pipeline.transform(Z)
-
-    def parted(data: pd.DataFrame, train: Rows, test: Rows) -> Built:
-        of = fitted if hasattr(build, "fit") else build
-        one, other = of(data.iloc[train].copy(), data.iloc[test].copy())
-        return shown(one), shown(other)
-
-    build = build() if isinstance(build, type) else build
-    if hasattr(build, "fit"):
-        return parted
-    try:
-        inspect.signature(build).bind("all rows at once")
-    except TypeError:
-        return parted
-    return lambda data, train, test: (shown(build(data.copy())), None)
 
 
 def _sides(data: pd.DataFrame, groups: list[str], time: str | None) -> tuple[Rows, Rows]:
@@ -167,19 +127,57 @@ def _sides(data: pd.DataFrame, groups: list[str], time: str | None) -> tuple[Row
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    pipeline: Pipeline
+    """A build beside the rows that it is asked about; ``apart`` are the columns that are no feature."""
+
+    build: Any
     data: pd.DataFrame
     train: Rows
     test: Rows
     inputs: list[str]
+    apart: list[str]
     target: str
     in_time: bool
 
-    def built(self, data: pd.DataFrame, train: Rows, test: Rows) -> Built:
+    @cached_property
+    def whole(self) -> bool:
+        """Whether the build takes all rows at once."""
         try:
-            return self.pipeline(data, train, test)
+            inspect.signature(self.build).bind("all rows at once")
+        except TypeError:
+            return False
+        return not hasattr(self.build, "fit")
+
+    def built(self, data: pd.DataFrame, train: Rows, test: Rows) -> Built:
+        """Return the features of training and test rows; all rows and none where as many as went in do not come out."""
+        try:
+            if self.whole:
+                made = self._features(self.build(data.copy()))
+                return (made.iloc[train], made.iloc[test]) if len(made) == len(data) else (made, made[:0])
+            of = self._fitted if hasattr(self.build, "fit") else self.build
+            one, other = of(data.iloc[train].copy(), data.iloc[test].copy())
+            return self._features(one), self._features(other)
         except (Exception, SystemExit) as error:
             raise SplitError(f"the build stopped with {type(error).__name__}: {reason_of(error)}") from error
+
+    def _fitted(self, train: pd.DataFrame, test: pd.DataFrame) -> Any:
+        from sklearn.base import clone
+
+        pipeline = clone(self.build)
+        pipeline = pipeline[:-1] if hasattr(pipeline, "steps") and not hasattr(pipeline, "transform") else pipeline
+        X, Z = (rows.drop(columns=self.apart) for rows in (train, test))
+        return pipeline.fit_transform(X, train[self.target]), pipeline.transform(Z)
+
+    def _features(self, table: Any) -> pd.DataFrame:
+        table = table[0] if isinstance(table, tuple) else table
+        table = table.toarray() if hasattr(table, "toarray") else table
+        if np.ndim(table) not in (1, 2) or isinstance(table, dict):
+            raise SplitError(f"it returned a value of type {type(table).__name__}, and a table of features is needed.")
+        frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table)).add_prefix("column ")
+        frame = frame.rename(columns=str)
+        if frame.columns.has_duplicates:
+            twice = frame.columns[frame.columns.duplicated()][0]
+            raise SplitError(f"it returned two columns {twice!r}; name them apart.")
+        return frame.drop(columns=self.apart, errors="ignore").reset_index(drop=True)
 
     def again(self, data: pd.DataFrame) -> Built:
         return self.built(data, self.train, self.test)
@@ -190,26 +188,25 @@ class _Look:
         if noise:
             what = f"two builds of the same rows differ in {listed(noise)}; fix the seeds."
             yield Leak(question="unstable", severity="note", columns=list(noise), message=what)
-        if tested is None and len(first) != len(self.data):
+        if self.whole and len(first) + len(tested) != len(self.data):
             yield from self._rows_made(first)
             return
-        here = np.arange(len(first)) if tested is not None else self.train
         others = "later rows" if self.in_time else "test rows"
         for question, columns in (("target_of_others", [self.target]), ("features_of_others", self.inputs)):
             changed = self.again(_shaken(self.data, self.test, columns))
             what = "targets" if question == "target_of_others" else "features"
-            if moved := _moved(first, changed[0], here, noise):
+            if moved := _moved(first, changed[0], noise):
                 yield self._leak(question, moved, self.train, f"training features move with the {what} of {others}")
-            if tested is not None and what == "targets" and (moved := _moved(tested, changed[1], None, noise)):
+            if not self.whole and what == "targets" and (moved := _moved(tested, changed[1], noise)):
                 yield self._leak("own_target", moved, self.test, "features of test rows move with their targets")
-        if tested is not None and not self.in_time:
+        if not self.whole and not self.in_time:
             half = Stream(0, AUDITING, 21).permutation(len(self.test))[: len(self.test) // 2]
             batch = self.again(_shaken(self.data, self.test[half], self.inputs))[1]
-            rest = np.setdiff1d(np.arange(len(self.test)), half)
-            if moved := _moved(tested, batch, rest, noise):
-                what = "features of test rows move with other ones"
-                yield self._leak("other_test_rows", moved, self.test[rest], what)
-        if follows := self._own_target(first, here):
+            here, there = (table.drop(half, errors="ignore") for table in (tested, batch))
+            if moved := _moved(here, there, noise):
+                what, rest = "features of test rows move with other ones", np.delete(self.test, half)
+                yield self._leak("other_test_rows", moved, rest, what)
+        if follows := self._own_target(first):
             yield self._leak("own_target", follows, self.train, "training features follow their own row's target")
 
     def _leak(self, question: Any, moved: dict[str, float], rows: Rows, what: str) -> Leak:
@@ -233,25 +230,19 @@ class _Look:
         y = _number(self.data[self.target])
         if not pd.api.types.is_numeric_dtype(self.data[self.target]) or np.unique(y).size <= 10:
             y = (y == pd.Series(y).mode()[0]).astype(np.float64)
-        train = self.train[:MOST_SCORED]
         naive, honest = np.zeros(len(y)), np.zeros(len(y))
-        trials = [(self.test, naive, False), *((self.test[i::PIECES], honest, True) for i in range(PIECES))]
-        for piece, guess, alone in trials:
-            rows = np.sort(np.concatenate([self.train, piece])) if alone else np.arange(len(y))
-            data = self.data.iloc[rows].reset_index(drop=True)
+        for piece, guess in ((self.test, naive), *((self.test[i::PIECES], honest) for i in range(PIECES))):
+            rows = np.sort(np.concatenate([self.train, piece]))
+            data, train = self.data.iloc[rows].reset_index(drop=True), np.searchsorted(rows, self.train)
             at = np.searchsorted(rows, piece)
-            if alone:
+            if guess is honest:
                 data[self.target] = _exchanged(data[self.target], at)
-            one, other = self.built(data, np.searchsorted(rows, self.train), at)
-            if other is None:
-                one, other = one.iloc[np.searchsorted(rows, self.train)], one.iloc[at]
-            if len(one) != len(self.train) or len(other) != len(piece) or not len(one.columns):
+            one, other = self.built(data, train, at)
+            if len(one) != len(train) or len(other) != len(piece) or not len(one.columns):
                 return None, 0.0
-            sides = (one[: train.size], other)
-            X = np.vstack([np.column_stack([_number(frame[name]) for name in one]) for frame in sides])
-            tested = np.arange(len(X)) >= train.size
-            outcome = np.concatenate([y[train], np.zeros(len(piece))])
-            guess[piece] = predict_boosted(X, [False] * X.shape[1], outcome, tested)
+            X, Z = (_numbers(frame[[*one]]).to_numpy() for frame in (one, other))
+            outcome = y[self.train[:MOST_SCORED]]
+            guess[piece] = predict_boosted(X[:MOST_SCORED], outcome, Z, [False] * X.shape[1])
         gain = np.square(y - honest)[self.test] - np.square(y - naive)[self.test]
         scale = 100.0 / max(float(np.var(y[self.test])), 1e-12)
         return float(gain.mean() * scale), float(gain.std() * scale / np.sqrt(gain.size))
@@ -277,30 +268,26 @@ class _Look:
             cure = "on both sides of a split; resample inside the training fold."
             yield Leak(question="rows_made", severity="error", message=f"{what}, {cure}")
 
-    def _own_target(self, first: pd.DataFrame, here: Rows) -> dict[str, float]:
+    def _own_target(self, first: pd.DataFrame) -> dict[str, float]:
         """Return the features that follow their own row's target, by correlation over rebuilds with some exchanged."""
         from scipy.stats import pearsonr
 
-        y, steps = _number(self.data[self.target]), []
+        own, y, steps = _numbers(first), _number(self.data[self.target]), list[pd.DataFrame]()
         for i in range(REBUILDS):
             stream = Stream(0, AUDITING, 24, i)
             some = stream.permutation(len(self.train))[: max(4, len(self.train) // PART)]
             # Drawn one by one: what a row is given goes with nothing but itself, not even with what it had.
             drawn = self.train[stream.below(len(self.train), some.size)]
             targets = _exchanged(self.data[self.target], self.train[some], drawn)
-            again = self.again(self.data.assign(**{self.target: targets}))[0]
+            again = _numbers(self.again(self.data.assign(**{self.target: targets}))[0])
             if len(again) == len(first):
-                steps.append((y[drawn], here[some], again))
+                steps.append((again - own).iloc[some].assign(**{self.target: y[drawn]}))
         follows: dict[str, float] = {}
-        for name in first:
-            own = _number(first[name])
-            pairs = [(dy, (_number(again[name]) - own)[at]) for dy, at, again in steps if name in again]
-            if pairs:
-                dy, dx = (np.concatenate(side) for side in zip(*pairs, strict=True))
-                dy, dx = dy[np.isfinite(dx)], dx[np.isfinite(dx)]
-                varies = dx.size > 20 and dx.std() > 1e-9 < dy.std()
-                if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < BY_CHANCE:
-                    follows[str(name)] = float(np.abs(dx).mean() / max(np.nanstd(own), 1e-12))
+        for name in first if steps else ():
+            dx, dy = pd.concat(steps)[[name, self.target]].replace([np.inf, -np.inf], np.nan).dropna().to_numpy().T
+            varies = dx.size > 20 and dx.std() > 1e-9 < dy.std()
+            if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < BY_CHANCE:
+                follows[str(name)] = float(np.abs(dx).mean() / max(np.nanstd(own[name]), 1e-12))
         return follows
 
 
@@ -315,6 +302,10 @@ def _number(column: pd.Series) -> NDArray[np.float64]:
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     return pd.factorize(column, sort=False)[0].astype(np.float64)
+
+
+def _numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame({name: _number(frame[name]) for name in frame})
 
 
 def _shaken(data: pd.DataFrame, rows: Rows, columns: list[str]) -> pd.DataFrame:
@@ -341,16 +332,13 @@ def _shaken(data: pd.DataFrame, rows: Rows, columns: list[str]) -> pd.DataFrame:
     return changed
 
 
-def _moved(
-    one: pd.DataFrame, other: pd.DataFrame | None, rows: Rows | None = None, noise: dict[str, float] | None = None
-) -> dict[str, float]:
+def _moved(one: pd.DataFrame, other: pd.DataFrame, noise: dict[str, float] | None = None) -> dict[str, float]:
     """Return how far columns moved, in standard deviations, or the share of cells; what comes or goes by infinity."""
-    assert other is not None
     if len(one) != len(other):
         return {"number of rows": float("inf")}
     moved: dict[str, float] = dict.fromkeys(one.columns.symmetric_difference(other.columns), float("inf"))
     for name in one.columns.intersection(other.columns):
-        a, b = (frame[name] if rows is None else frame[name].iloc[rows] for frame in (one, other))
+        a, b = one[name], other[name]
         if pd.api.types.is_numeric_dtype(a) and pd.api.types.is_numeric_dtype(b):
             x, z = _number(a), _number(b)
             far = np.abs(np.nan_to_num(x - z)).mean()

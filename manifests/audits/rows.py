@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.splitters.strategies.forward_chaining import without_groups_of
 from numpy.typing import NDArray
 
-from .findings import Found, NotAsked, Outcome
+from .findings import Found, NotAsked, Outcome, needed
 
 
 def rows_without_fold(joined: Joined) -> Outcome:
@@ -45,13 +46,18 @@ def absent_rows(joined: Joined) -> Outcome:
     return Found(absent, f"{message}: run `evenfold extend`, which marks them as deleted, or pass what was split.")
 
 
+def _keys(joined: Joined) -> pa.Table:
+    if joined.keys is None:
+        raise NotAsked("rows are joined by position")
+    return canonical_table(joined.keys, joined.manifest.spec.columns.key, joined.manifest.types)
+
+
 def repeated_keys(joined: Joined) -> Outcome:
     """Look for rows that repeat the key of an earlier row."""
-    if joined.keys is None:
-        return NotAsked("rows are joined by position")
+    keys = _keys(joined)
     # Each key has a number: its place in the manifest, or beyond them all that of its first row. Equal ones repeat.
     number, new = joined.place.copy(), np.flatnonzero(joined.place < 0)
-    fresh = canonical_table(joined.keys.take(new), joined.manifest.spec.columns.key, joined.manifest.types)
+    fresh = keys.take(new)
     number[new] = joined.manifest.n + positions_in(fresh, fresh)
     counts = np.bincount(number)
     repeated = int((counts[counts > 1] - 1).sum())
@@ -68,9 +74,7 @@ def repeated_keys(joined: Joined) -> Outcome:
 
 def fractional_keys(joined: Joined) -> Outcome:
     """Look for keys that are numbers with a fraction."""
-    if joined.keys is None:
-        return NotAsked("rows are joined by position")
-    keys = canonical_table(joined.keys, joined.manifest.spec.columns.key, joined.manifest.types)
+    keys = _keys(joined)
     for name in keys.column_names:
         if pa.types.is_floating(keys.schema.field(name).type):
             values = to_numpy(keys.column(name))
@@ -107,8 +111,7 @@ def crossing_rows(joined: Joined) -> Outcome:
     manifest, columns = joined.manifest, joined.manifest.spec.columns
     if columns.grouped and columns.time and manifest.splitter.promises >= {"past_before_future", "groups_whole"}:
         return _untrained_past(joined, to_numpy(joined.column(columns.time)), columns.grouped)
-    if manifest.spec.group_mode != "cross":
-        return NotAsked("no groups are crossed")
+    needed(manifest.spec.group_mode == "cross", "no groups are crossed")
     rows = int(np.count_nonzero((manifest.membership.column() == EXCLUDED) & (manifest.status == 0)))
     if not rows:
         return None
@@ -136,9 +139,8 @@ def _untrained_past(joined: Joined, time: NDArray[Any], names: list[str]) -> Out
 
 def waiting_rows(joined: Joined) -> Outcome:
     """Count the rows that wait because their targets were not known."""
-    waiting = joined.manifest.waiting
-    if not (joined.manifest.spec.says_when_known or joined.manifest.spec.may_wait):
-        return NotAsked("nothing says when targets are known")
+    waiting, spec = joined.manifest.waiting, joined.manifest.spec
+    needed(spec.says_when_known or spec.may_wait, "nothing says when targets are known")
     rows = 0 if waiting is None else waiting.num_rows
     if not rows:
         return None
@@ -155,23 +157,20 @@ def _of_status(joined: Joined, status: int, word: str) -> Outcome:
 LEAST_EXPECTED = 5  # rows of a class that a fold should hold; below it one row more or less is a large deviation
 MOST_CELLS = 5_000_000
 MOST_LISTED = 20
-Counts = NDArray[np.int64]
 
 
 def missing_classes(joined: Joined) -> Outcome:
     """Look for classes that a split does not test, or does not train on: all are counted, twenty a side are listed."""
     names = _class_columns(joined)
-    if not names:
-        return NotAsked("no column of classes is named")
-    if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size:
-        return NotAsked("every fold tests one row")
+    of_one_row = isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size
+    needed(not of_one_row, "every fold tests one row")
     sentences, figures, cells = [], {}, 0
     for name in names:
         codes, levels = joined.encoded(name)
         if not levels:
             continue
-        if len(levels) * joined.n_looked_at > MOST_CELLS:
-            return NotAsked(f"{name!r} has {len(levels):,} classes, and there are {joined.n_looked_at:,} splits")
+        many = f"{name!r} has {len(levels):,} classes, and there are {joined.n_looked_at:,} splits"
+        needed(len(levels) * joined.n_looked_at <= MOST_CELLS, many)
         for side, table in zip(ROLES, joined.tables_of(codes, len(levels)), strict=True):
             empty = table == 0
             sentences += [_missing(name, levels, empty, side, joined)] if empty.any() else []
@@ -180,8 +179,7 @@ def missing_classes(joined: Joined) -> Outcome:
                 f"class {c}" if is_deployed() else str(levels[c]): np.flatnonzero(empty[:, c]).tolist()
                 for c in np.flatnonzero(empty.any(axis=0))[:MOST_LISTED].tolist()
             }
-    if not figures:
-        return NotAsked("no row has a class")
+    needed(figures, "no row has a class")
     return Found(cells, "; ".join(sentences) + ".", {k: v for k, v in figures.items() if v}) if sentences else None
 
 
@@ -201,49 +199,39 @@ def _missing(name: str, levels: list[Any], empty: NDArray[np.bool_], side: str, 
 
 def size_deviation(folds: JoinedLabels) -> Outcome:
     """Look for folds and parts whose rows are far from their share."""
-    return _deviation_found(folds, max(_deviations(folds)))
+    return _furthest(folds, [None])
 
 
 def class_deviation(folds: JoinedLabels) -> Outcome:
     """Look for folds and parts whose rows of a class are far from their share; classes of few rows are left out."""
     names = _class_columns(folds)
-    if not names:
-        return NotAsked("no column of classes is named")
-    worst: list[tuple[Deviation, str]] = []
     for name in names:
-        levels = folds.levels(name)
-        if len(levels) * len(folds.shares()) > MOST_CELLS:
-            return NotAsked(f"{name!r} has {len(levels):,} classes")
-        worst += [(cell, name) for cell in _deviations(folds, name)] if levels else []
-    return _deviation_found(folds, *max(worst)) if worst else NotAsked("no row has a class")
+        n = len(folds.levels(name))
+        needed(n * len(folds.shares()) <= MOST_CELLS, f"{name!r} has {n:,} classes")
+    return _furthest(folds, needed([name for name in names if folds.levels(name)], "no row has a class"))
 
 
-# How far the rows of a class in a fold are from their share, relatively; the fold, the rows, their share, the class.
-Deviation = tuple[float, int, int, float, int]
+def _furthest(folds: JoinedLabels, names: Sequence[str | None]) -> Outcome:
+    """Say in which fold the rows of a class (of all rows: None) are furthest from their share, relatively.
 
-
-def _deviations(folds: JoinedLabels, name: str | None = None) -> Iterator[Deviation]:
-    """Yield the worst cell of each repeat. A deviation of less than a row is none: no split can do without it."""
-    shares = folds.shares()
-    codes, levels = (np.zeros(folds.n, dtype=np.int64), [None]) if name is None else folds.encoded(name)
-    for repeat in range(folds.labels.n_repeats):
+    A deviation of less than a row is none: no split can do without it.
+    """
+    shares, worst = folds.shares(), list[tuple[float, int, int, float, int, str | None]]()
+    for name, repeat in product(names, range(folds.labels.n_repeats)):
+        codes, levels = (np.zeros(folds.n, dtype=np.int64), [None]) if name is None else folds.encoded(name)
         held = folds.fold_table(repeat, codes, len(levels))[[code - LOCKED for code in shares]]
         wanted = np.array(list(shares.values()))[:, None] * held.sum(axis=0)
         off = np.abs(held - wanted)
         off[(off < 1) | (wanted < LEAST_EXPECTED)] = 0
-        relative = off / np.maximum(wanted, 1e-9)
-        at, level = np.unravel_index(int(relative.argmax()), relative.shape)
-        rows, share = int(held[at, level]), float(wanted[at, level])
-        yield float(relative[at, level]), list(shares)[at], rows, share, int(level)
-
-
-def _deviation_found(folds: JoinedLabels, worst: Deviation, name: str | None = None) -> Outcome:
-    relative, code, rows, share, level = worst
+        off /= np.maximum(wanted, 1e-9)
+        at = np.unravel_index(int(off.argmax()), off.shape)
+        worst.append((float(off[at]), [*shares][at[0]], int(held[at]), float(wanted[at]), int(at[1]), name))
+    relative, code, rows, share, level, name = max(worst)
     if not relative:
         return None
     of = "" if name is None else f" of class {shown(repr(folds.levels(name)[level]))} of {name!r}"
-    off = f"{relative:.1%} off{_large_group(folds, name, level)}"
-    message = f"{folds.labels.code_name(code)} holds {amount(rows, 'row')}{of} and its share is {share:,.1f}: {off}."
+    off_by = f"{relative:.1%} off{_large_group(folds, name, level)}"
+    message = f"{folds.labels.code_name(code)} holds {amount(rows, 'row')}{of} and its share is {share:,.1f}: {off_by}."
     return Found(relative, message, {"fold": code, "rows": rows, "share": share})
 
 
@@ -265,13 +253,9 @@ def _large_group(folds: JoinedLabels, name: str | None, level: int) -> str:
 
 def target_deviation(folds: JoinedLabels) -> Outcome:
     """Look for folds whose numeric target is distributed unlike that of all rows: the Kolmogorov-Smirnov distance."""
-    name = folds.columns.target
-    if name is None or not folds.is_numeric(name):
-        return NotAsked("the target is not a number" if name else "no target column is named")
-    distances = folds.distances(name)
-    if not distances:
-        return NotAsked("no row of the data is tested in a fold")
-    ks, code = max(distances)
+    name = needed(folds.columns.target, "no target column is named")
+    needed(folds.is_numeric(name), "the target is not a number")
+    ks, code = max(needed(folds.distances(name), "no row of the data is tested in a fold"))
     fold = folds.labels.code_name(code)
     message = (
         f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows (0: the same, 1: "
@@ -282,12 +266,9 @@ def target_deviation(folds: JoinedLabels) -> Outcome:
 
 def constant_target(joined: Joined) -> Outcome:
     """Look for a target of one value."""
-    name = joined.columns.target
-    if name is None:
-        return NotAsked("no target column is named")
+    name = needed(joined.columns.target, "no target column is named")
     target = joined.column(name).drop_null()
-    if not len(target):
-        return NotAsked("no row has a target")
+    needed(len(target), "no row has a target")
     if not pc.all(pc.equal(target, target[0])).as_py():
         return None
     value = target[0].as_py()
@@ -299,9 +280,7 @@ def constant_target(joined: Joined) -> Outcome:
 
 def attribute_deviation(joined: Joined) -> Outcome:
     """Say how far the levels of the columns to balance on are from their shares in the tested rows of a split."""
-    names = joined.columns.balance_on
-    if not names:
-        return NotAsked("no column to balance on is named")
+    names = needed(joined.columns.balance_on, "no column to balance on is named")
     deviations: list[tuple[float, str, str, int]] = []
     for name in names:
         codes, levels = levels_of(joined.column(name))
@@ -320,4 +299,5 @@ def attribute_deviation(joined: Joined) -> Outcome:
 def _class_columns(joined: Joined) -> list[str]:
     """Return the target and the strata that hold classes."""
     names = dict.fromkeys([joined.columns.target, *joined.columns.stratify])
-    return [name for name in names if name and not joined.is_numeric(name)]
+    classes = [name for name in names if name and not joined.is_numeric(name)]
+    return needed(classes, "no column of classes is named")

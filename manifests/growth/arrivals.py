@@ -70,7 +70,7 @@ def changed_targets(arrived: Arrived) -> Outcome:
     """Look for known rows that have another target than when they were last learnt from; the first 20 are listed."""
     target, remembered = arrived.manifest.spec.columns.target, arrived.kept_target
     if target is None or remembered is None:
-        return NotAsked("the split has no target" if target is None else "the known rows' targets were not kept")
+        raise NotAsked("the split has no target" if target is None else "the known rows' targets were not kept")
     rows = arrived.older
     before = remembered.filter(pa.array(arrived.joined.row_of >= 0))
     after = arrived.joined.column(target).take(pa.array(rows)).combine_chunks()
@@ -90,14 +90,14 @@ def new_rows(arrived: Arrived) -> Outcome:
     """Compare the rows of the months that grew with earlier months, or without times those of earlier generations."""
     n = arrived.new.size
     if not n:
-        return NotAsked("there are no new rows")
+        raise NotAsked("there are no new rows")
     by_month = _rows_a_day(arrived)
     if by_month is not None:
         return by_month
     sizes = np.bincount(arrived.manifest.generations)[1:]
     sizes = sizes[sizes > 0]
     if sizes.size < FEWEST_GENERATIONS:
-        return NotAsked(f"{amount(int(sizes.size), 'generation')} joined so far, and {FEWEST_GENERATIONS} are needed")
+        raise NotAsked(f"{amount(int(sizes.size), 'generation')} joined so far, and {FEWEST_GENERATIONS} are needed")
     usual = float(np.median(sizes))
     factor = max(n / usual, usual / n)
     sentence = f"{amount(n, 'new row')}, {_beside(n, usual)} ({usual:,.0f}, the median of {sizes.size})"
@@ -156,7 +156,7 @@ def _changed(arrived: Arrived, before: Mapping[str, str]) -> list[str]:
 def lost_columns(arrived: Arrived) -> Outcome:
     """Look for columns that are gone, or that hold another kind of value."""
     if arrived.snapshot is None:
-        return NotAsked("the columns of the last table were not kept")
+        raise NotAsked("the columns of the last table were not kept")
     before, after, names = arrived.snapshot.types, arrived.types, arrived.joined.source.names
     missed, target = _missed(arrived, before), arrived.manifest.spec.columns.target
     gone = [name for name in missed if name not in names]
@@ -173,7 +173,7 @@ def lost_columns(arrived: Arrived) -> Outcome:
 def changed_types(arrived: Arrived) -> Outcome:
     """Look for columns whose type is another one of the same kind: whole numbers that became decimal ones."""
     if arrived.snapshot is None:
-        return NotAsked("the columns of the last table were not kept")
+        raise NotAsked("the columns of the last table were not kept")
     before, after = arrived.snapshot.types, arrived.types
     other = [name for name in _changed(arrived, before) if KINDS[before[name]] == KINDS[after[name]]]
     changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
@@ -190,7 +190,7 @@ def target_distribution(arrived: Arrived) -> Outcome:
     """
     columns, new = arrived.manifest.spec.columns, arrived.new
     if columns.target is None:
-        return NotAsked("the split has no target")
+        raise NotAsked("the split has no target")
     manifest, born = arrived.manifest, arrived.manifest.generations
     there = (manifest.status == ACTIVE) & (arrived.joined.row_of >= 0)
     if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none
@@ -198,7 +198,7 @@ def target_distribution(arrived: Arrived) -> Outcome:
     recent = there & (born > born[there].max(initial=0) - LAST_GENERATIONS)
     last = np.flatnonzero(there if recent.sum() < new.size else recent)  # by their place in the manifest
     if not new.size or not last.size:
-        return NotAsked("there are no new rows" if not new.size else "no known row is in the data")
+        raise NotAsked("there are no new rows" if not new.size else "no known row is in the data")
     now = arrived.joined.column(columns.target).combine_chunks()
     then = now.take(pa.array(arrived.joined.row_of[last]))
     if arrived.kept_target is not None:  # as it was, for the whole column may have changed
@@ -226,7 +226,7 @@ def merged_groups(arrived: Arrived) -> Outcome:
 def unseen_categories(arrived: Arrived) -> Outcome:
     """Look for values of text columns, and for classes, that no known row had; they are counted, never quoted."""
     if arrived.snapshot is None:
-        return NotAsked("the categories of the last table were not kept")
+        raise NotAsked("the categories of the last table were not kept")
     after, unseen = arrived.types, {}
     for name, before in sorted(arrived.snapshot.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):

@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.manifests.audits.features import ranks_of
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, needed
+from evenfold.manifests.audits.statistics import ranks_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.tables.canonical import amount, canonical_table, encoded, infer_type, listed
@@ -262,7 +262,7 @@ def repeated_targets(arrived: Arrived) -> Outcome:
     """Look for numbers as targets that repeat more often than any earlier part's, or less often than each."""
     name, n = arrived.manifest.spec.columns.target, arrived.new.size
     if name is None or not arrived.joined.is_numeric(name):
-        return NotAsked("the target is no number")
+        raise NotAsked("the target is no number")
     codes, parts = arrived.codes(name) + 1, arrived.parts or [arrived.older]
     now, *before = (_repeats(codes[part]) + 1 / n for part in (arrived.new, *parts))
     more, less = now / max(before), min(before) / now
@@ -281,7 +281,7 @@ def restated_target(arrived: Arrived) -> Outcome:
     """Look for columns of numbers that put the new rows in their target's order, as they did in no earlier part."""
     columns, parts, orders = arrived.manifest.spec.columns, arrived.parts or [arrived.older], {}
     if columns.target is None:
-        return NotAsked("the split has no target")
+        raise NotAsked("the split has no target")
     y = arrived.numbers(columns.target)
     if y is None:  # several classes, or text
         return None
@@ -348,7 +348,7 @@ def jumps_in_time(arrived: Arrived) -> Outcome:
         if usual > 0:  # One date that is mistyped stops nothing: 19 of 20 rows lie as near as the quantile.
             jumps.append((float(np.quantile(away, 0.95)) / usual, float(away.max()) / usual, name))
     if not jumps:
-        return NotAsked("no column holds different times in known rows")
+        raise NotAsked("no column holds different times in known rows")
     figure, most, name = max(jumps)
     sentence = f"new rows lie up to {most:.3g} times further from the known times than their number explains"
     message = f"{sentence} ({figure:.3g} times but for one row in 20; {name}); dates that are wrong, or a gap."
@@ -377,5 +377,5 @@ CHECKS: tuple[Callable[[Arrived], Outcome], ...] = (
 
 def of_new_rows(check: Callable[[Arrived], Outcome], arrived: Arrived) -> Outcome:
     """Ask a check of the new rows beside the known ones; not where either are few."""
-    few = min(arrived.new.size, arrived.older.size) < FEWEST
-    return NotAsked("there are few new rows") if few else check(arrived)
+    needed(min(arrived.new.size, arrived.older.size) >= FEWEST, "there are few new rows")
+    return check(arrived)

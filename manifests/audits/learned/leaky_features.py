@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from evenfold.manifests.audits.features import correlation, ranks_of
-from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
+import pandas as pd
+from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome, needed
+from evenfold.manifests.audits.statistics import Array, Codes, auc, correlation, left_of, level_effect, ranks_of
 from evenfold.manifests.tables.canonical import amount, listed, verb
-from numpy.typing import NDArray
 
 from .models import predict_from_all, predict_from_one, usable
-from .relatives import CHANCE, level_effect
-from .sample import FEWEST_ROWS, LEAST_ROWS, Array, Codes, Column, Sample, Target, auc, numbers_in
+from .relatives import CHANCE
+from .sample import FEWEST_ROWS, LEAST_ROWS, Column, Sample, Target, numbers_in
 
 TARGET_LIKE = 0.999
 # Scores from which a single feature is looked at, by whether the target is a number.
@@ -36,9 +36,8 @@ def target_like_features(targeted: Sample) -> Outcome:
     generalisation of the area under the ROC curve). Categories count by the correlation between two rows of a level,
     of the class that they tell least. That a value is missing is a feature of its own. Times are not looked at.
     """
-    sample = targeted.labelled
-    if sample.rows.size < FEWEST_ROWS:
-        return NotAsked(f"{sample.rows.size} rows with a target are too few to tell a copy of it from chance")
+    sample, n = targeted.labelled, targeted.labelled.rows.size
+    needed(n >= FEWEST_ROWS, f"{n} rows with a target are too few to tell a copy of it from chance")
     alike = _copies(replace(sample, features=tuple(_copies(sample.learned))))
     if not alike:
         return None
@@ -94,9 +93,7 @@ def giveaway_features(targeted: Sample) -> Outcome:
     O(features x n log n) for at most 8,000 rows.
     """
     sample, target = targeted.learned, targeted.learned.target
-    scores = _scores(sample)
-    if not scores:
-        return NotAsked("too few rows with a target, or no feature to learn from")
+    scores = needed(_scores(sample), "too few rows with a target, or no feature to learn from")
     least = GIVES_IT_AWAY[target.numeric]
     if not target.numeric:  # above .94 by 1.64 standard errors, with as many rows as the rarest class has
         rarest = np.minimum(target.outcomes.sum(axis=0), (1.0 - target.outcomes).sum(axis=0)).min()
@@ -158,8 +155,6 @@ LEAST_OF_THE_ROWS, ROWS_A_COLUMN = 0.9, 4  # that must have a value in a column 
 ALONE = 0.997  # R² or rank correlation of a single feature, from which it is the target in other units
 MOST_BANDS, OUT_OF_BAND, MOST_SHOWN = 200, 0.02, 8
 MOST_PRODUCTS = 2e9  # rows times the square of columns
-# Features side by side, of the rows that have them all, each of mean 0 and spread 1.
-Terms = tuple[list[Column], Array, NDArray[np.intp]]
 
 
 def computed_target(learned: Sample) -> Outcome:
@@ -171,19 +166,22 @@ def computed_target(learned: Sample) -> Outcome:
     overlap. O(rows x features^2) for at most 8,000 rows.
     """
     target = learned.target
-    if not target.numeric:
-        return NotAsked("the target is not a number")
+    needed(target.numeric, "the target is not a number")
     numbers = [*_numbers(learned)]
     if not (sign := _restated(learned, numbers) or _formula(learned, numbers)):
         n, rows = len(numbers), learned.rows.size
-        many = rows < max(LEAST_ROWS, ROWS_A_COLUMN * n) or rows * n**2 > MOST_PRODUCTS
-        return NotAsked(f"{rows:,} rows of {n} numbers are no ground to ask for sums of them") if many else None
+        needed(_are_enough(rows, n), f"{rows:,} rows of {n} numbers are no ground to ask for sums of them")
+        return None
     how, names, score = sign
     message = (
         f"features make up {target.name!r}: {how}{learned.looked_at}; leave out those that are not known before the "
         f"target is (exclude {listed(names)})."
     )
     return Found(1, message, {"features": names, "score": score}, DropFeatures(tuple(names)))
+
+
+def _are_enough(rows: int, n: int) -> bool:
+    return rows >= max(LEAST_ROWS, ROWS_A_COLUMN * n) and rows * n**2 <= MOST_PRODUCTS
 
 
 def _numbers(sample: Sample) -> Iterator[Column]:
@@ -217,40 +215,26 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
     return (listed(signs.values()), [*signs], score) if signs else None
 
 
-def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
-    """Return the numbers, as they are or in another form, that most rows have and that are finite in it."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        transformed = [(column, of(column.values)) for column in numbers]
-    transformed = [each for each in transformed if np.isfinite(each[1]).mean() >= LEAST_OF_THE_ROWS]
-    if not transformed:
-        return None
-    X = np.column_stack([values for _, values in transformed])
-    rows = np.flatnonzero(np.isfinite(X).all(axis=1))
-    if rows.size < max(LEAST_ROWS, ROWS_A_COLUMN * X.shape[1]) or rows.size * X.shape[1] ** 2 > MOST_PRODUCTS:
-        return None
-    X = X[rows] - X[rows].mean(axis=0)
-    spread = X.std(axis=0)
-    varies = spread > 1e-12
-    if not varies.any():
-        return None
-    varying = [column for (column, _), use in zip(transformed, varies, strict=True) if use]
-    return varying, X[:, varies] / spread[varies], rows
-
-
 def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
     """Return the sum or product that the target is, in words, its columns and how well it fits."""
+    from sklearn.linear_model import LinearRegression
+
     values = sample.target.values
     forms: list[Callable[[Array], Array]] = [np.asarray, np.log] if (values > 0).all() else [np.asarray]
     for of in forms:
-        if not (terms := _terms(numbers, of)):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            terms = pd.DataFrame({column.name: of(column.values) for column in numbers})
+        # Numbers that most rows have, of the rows that have them all.
+        terms = terms.replace([np.inf, -np.inf], np.nan)
+        terms = terms.loc[:, terms.notna().mean() >= LEAST_OF_THE_ROWS].dropna()
+        terms = terms.loc[:, terms.std(ddof=0) > 1e-12]
+        if terms.empty or not _are_enough(*terms.shape):
             continue
-        (columns, X, rows), outcome = terms, of(values)
-        if best := _sum(X, outcome[rows], sample.blocks[rows]):
+        outcome, scaled = of(values)[terms.index], (terms - terms.mean()) / terms.std(ddof=0)
+        if best := _sum(scaled.to_numpy(), outcome, sample.blocks[terms.index]):
             chosen, score, alone = best
-            names, design = [columns[i].name for i in chosen], [np.ones(rows.size)]
-            design += [of(columns[i].values)[rows] for i in chosen]
-            weights = np.linalg.lstsq(np.column_stack(design), outcome[rows], rcond=None)[0][1:].tolist()
-            sizes = np.abs(weights)
+            names = [*terms.columns[chosen]]
+            sizes = np.abs(weights := LinearRegression().fit(terms[names], outcome).coef_)
             if score < EXACT and sizes.max() > SAME * sizes.min():
                 continue
             if of is np.log and score < ROUNDED and np.abs(2.0 * sizes - np.round(2.0 * sizes)).max() > SIMPLE:
@@ -274,42 +258,26 @@ def _written(weights: dict[str, float], product: bool) -> str:
 
 def _sum(X: Array, outcome: Array, blocks: Codes) -> tuple[list[int], float, float] | None:
     """Return the few columns whose weighted sum is the outcome, out of fold, how well, and the best one alone."""
-    if np.var(outcome) <= 0 or np.unique(blocks).size < 2:
+    if np.var(outcome) <= 0 or np.unique(blocks).size < 2 or (score := _explained(X, outcome, blocks)) < SHORT:
         return None
-    score = _explained(X, outcome, blocks)
-    centred = outcome - outcome.mean()
+    left = centred = outcome - outcome.mean()
     # Columns have mean 0 and spread 1, so this is the largest squared correlation.
     alone = float(np.square(X.T @ centred).max() / (outcome.size * np.square(centred).sum()))
-    if score < SHORT:
-        return None
-    chosen = _few(X, outcome, 1.0 - max(2.0 * (1.0 - score), 1e-4))
+    chosen, most_left = list[int](), max(2.0 * (1.0 - score), 1e-4) * np.square(centred).sum()
+    # The next is always the column that explains most of what is left.
+    while len(chosen) < min(X.shape[1], 4 * MOST_SHOWN) and np.square(left).sum() > most_left:
+        gains = np.abs(X.T @ left)
+        gains[chosen] = -1.0
+        chosen.append(int(np.argmax(gains)))
+        left = left_of(centred, X[:, chosen])
+    for column in list(chosen):  # what a later one made needless is left out again
+        fewer = [i for i in chosen if i != column]
+        if fewer and np.square(left_of(centred, X[:, fewer])).sum() <= most_left:
+            chosen.remove(column)
     score = _explained(X[:, chosen], outcome, blocks)
     if score < (SHORT if len(chosen) <= FEW else EXACT) or 1.0 - score > OF_ALONE * (1.0 - alone):
         return None
     return chosen, score, alone
-
-
-def _few(X: Array, outcome: Array, enough: float) -> list[int]:
-    """Return columns, the next always the one that explains most of what is left, until they explain ``enough``."""
-    chosen: list[int] = []
-    centred = outcome - outcome.mean()
-    rest, most_left = centred, (1.0 - enough) * np.square(centred).sum()
-    while len(chosen) < min(X.shape[1], 4 * MOST_SHOWN) and np.square(rest).sum() > most_left:
-        gains = np.abs(X.T @ rest)
-        gains[chosen] = -1.0
-        chosen.append(int(np.argmax(gains)))
-        rest = _left(X[:, chosen], centred)
-    # What a later column made needless is left out again.
-    for column in list(chosen):
-        fewer = [i for i in chosen if i != column]
-        if fewer and np.square(_left(X[:, fewer], centred)).sum() <= most_left:
-            chosen.remove(column)
-    return chosen
-
-
-def _left(X: Array, centred: Array) -> Array:
-    """Return what least squares on columns leaves of an outcome of mean 0."""
-    return np.asarray(centred - X @ np.linalg.lstsq(X, centred, rcond=None)[0])
 
 
 def _explained(X: Array, outcome: Array, blocks: Codes) -> float:

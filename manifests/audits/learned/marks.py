@@ -7,14 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.audits.features import correlation
-from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome, needed
+from evenfold.manifests.audits.statistics import (
+    LEAST_LEVELS,
+    Array,
+    Codes,
+    correlation,
+    f_chance,
+    left_of,
+    level_effect,
+)  # fmt: skip
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters.deployed import shown
-from scipy.stats import binom, chi2, f, norm
+from scipy.stats import binom, chi2, norm
 
-from .relatives import LEAST_LEVELS, level_effect
-from .sample import BY_CHANCE, Array, Codes, Column, Sample, parts_of, words_of
+from .sample import BY_CHANCE, Column, Sample, parts_of, words_of
 
 LEAST_ROWS, LEAST_SHARE = 10, 0.01
 PURE, USUAL, OF_ITS_CLASS = 0.99, 0.7, 0.1
@@ -197,11 +204,10 @@ def _scaled(values: Array) -> Array:
 def _gain(z: Array, space: Array, outcomes: Array) -> tuple[float, float, float, float]:
     """Return what the target adds: as a share of what is left, in variance, by what chance; and what is left then."""
     both = np.column_stack([space, outcomes])
-    a, b = (float(np.square(z - X @ np.linalg.lstsq(X, z, rcond=None)[0]).sum()) for X in (space, both))
-    free, added = z.size - both.shape[1], outcomes.shape[1]
-    gain = min(max(1.0 - b / max(a, 1e-300), 0.0), 0.9999)
-    chance = float(f.sf((a - b) / added / max(b / free, 1e-300), added, free))
-    return gain, (a - b) / z.size, chance, b / free
+    before, after = (float(np.square(left_of(z, X)).sum()) for X in (space, both))
+    free = z.size - both.shape[1]
+    gain = min(max(1.0 - after / max(before, 1e-300), 0.0), 0.9999)
+    return gain, (before - after) / z.size, float(f_chance(before, after, outcomes.shape[1], free)), after / free
 
 
 def chosen_features(learned: Sample) -> Outcome:
@@ -215,8 +221,7 @@ def chosen_features(learned: Sample) -> Outcome:
     """
     target, least = learned.target, max(LEAST_CHOSEN, int(np.ceil(CHOSEN * len(learned.features))))
     numbers = [c for c in learned.feature_columns() if c.kind == "number" and c.n_levels > 1 and (c.codes >= 0).all()]
-    if len(numbers) < least:
-        return NotAsked(f"fewer than {least} features are numbers without a gap")
+    needed(len(numbers) >= least, f"fewer than {least} features are numbers without a gap")
     scaled = np.column_stack([_scaled(c.values) for c in numbers])
     forms = [target.outcomes, _scaled(target.values)[:, None]] if target.numeric else [target.outcomes]
     for outcomes in forms:
@@ -237,8 +242,8 @@ def _best(scaled: Array, outcomes: Array, least: int) -> tuple[Codes, float, flo
     left = outcomes - outcomes.mean(axis=0)
     left = left[:, : max(1, left.shape[1] - 1)]
     n, m = left.shape
-    explained = np.square(np.linalg.qr(left)[0].T @ scaled).sum(axis=0) / n
-    chances = f.sf(explained / m / np.maximum((1.0 - explained) / (n - m - 1), 1e-300), m, n - m - 1)
+    unexplained = 1.0 - np.square(np.linalg.qr(left)[0].T @ scaled).sum(axis=0) / n
+    chances = f_chance(1.0, unexplained, m, n - m - 1)
     order = np.argsort(chances, kind="stable")
     ranked = chances[order]
     beyond = np.append(ranked[least:], np.inf) / np.maximum(ranked[least - 1 :], 1e-300)

@@ -11,12 +11,12 @@ from hashlib import sha256
 from typing import Any, cast
 
 import numpy as np
-from evenfold.manifests.audits.features import correlation
-from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Remedy, SplitByTime
+from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, Remedy, SplitByTime
+from evenfold.manifests.audits.statistics import Array, Codes, correlation
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample
+from .sample import BLOCKS, Column, Sample, alone
 
 MOST_LEAVES = 64
 MOST_KNOWN = 256  # predictions that a process keeps, of at most 8,000 rows each
@@ -84,34 +84,28 @@ def _grown(values: Array, outcomes: Array, queries: Array) -> Array:
     return np.asarray(tree.predict(queries[:, None])).reshape(-1, outcomes.shape[1])
 
 
-def predict_from_all(columns: Sequence[Column], outcomes: Array, blocks: Codes) -> Array:
+def predict_from_all(columns: Sequence[Column], outcomes: Array, blocks: Codes, past: bool = False) -> Array:
     """Return what the columns together tell of each row, learnt from the other blocks by gradient-boosted trees.
 
-    Categories of over 60 levels are left out, because they name rows rather than describe them.
+    ``past``: learnt from the blocks before its own alone, of which the first has none and is 0. Categories of over 60
+    levels are left out, because they name rows rather than describe them.
     """
     X, categorical = design(columns)
     predicted = np.zeros_like(outcomes)
-    for block in np.unique(blocks):
-        test = blocks == block
+    for block in np.unique(blocks)[int(past) :]:
+        train, test = blocks < block if past else blocks != block, blocks == block
         for i, outcome in enumerate(outcomes.T):
-            predicted[test, i] = predict_boosted(X, categorical, outcome, test)
+            predicted[test, i] = predict_boosted(X[train], outcome[train], X[test], categorical)
     return predicted
 
 
-def predict_boosted(
-    X: Array, categorical: list[bool], outcome: Array, test: NDArray[np.bool_], rounds: int = 40
-) -> Array:
-    """Return what gradient-boosted trees, learnt from the other rows, say of the ``test`` rows.
-
-    Columns without two values among those others are left out; where none is left their mean is said. Of more than
-    100 columns those are learnt from that go closest with the outcome there, by their values or their distance from
-    the mean.
-    """
-    return _learnt(X[~test], outcome[~test], X[test], categorical, rounds)
-
-
 @_once
-def _learnt(train: Array, outcome: Array, queries: Array, categorical: list[bool], rounds: int) -> Array:
+def predict_boosted(train: Array, outcome: Array, queries: Array, categorical: list[bool], rounds: int = 40) -> Array:
+    """Return what gradient-boosted trees, learnt from ``train`` and its outcome, say of other rows.
+
+    Columns without two values in ``train`` are left out; where none is left its mean is said. Of more than 100 columns
+    those are learnt from that go closest with the outcome, by their values or their distance from the mean.
+    """
     varying = np.flatnonzero(np.fmax.reduce(train) > np.fmin.reduce(train)).tolist()
     if not varying:
         return np.full(queries.shape[0], outcome.mean())
@@ -140,69 +134,51 @@ def usable(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if column.kind != "category" or column.n_levels <= MOST_CATEGORIES]
 
 
-def with_impact(finding: Found, sample: Sample | NotAsked) -> Found:
-    """Return what was found with the points at stake, where there is a remedy and a target to predict.
+def with_impact(finding: Found, learned: Sample) -> Found:
+    """Return what was found with the points at stake, where there is a remedy.
 
     The same small model (gradient-boosted trees on at most 8,000 rows) is fitted with the manifest's folds and
     features, and with the remedy: without the features named, with whole units in one fold, or on the past alone. Both
     scores are of the same rows, out of fold. What one such model makes of a leak is a lower bound of what a better one
     might. O(features x n log n) for each finding.
     """
-    if finding.remedy is None or isinstance(sample, NotAsked) or sample.target is None:
-        return finding
-    sample = sample.learned
-    if sample.rows.size < LEAST_ROWS or not usable(sample.feature_columns()):
-        return finding
-    with in_one_thread():
-        impact = at_stake(sample, finding.remedy)
-    if impact is None:
+    remedy = finding.remedy
+    if remedy is None or (impact := at_stake(learned, remedy)) is None:
         return finding
     measure, before, mended = impact
-    scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.words}"
+    scores = f"{measure} {before:.3f} as split, {mended:.3f} {remedy.words}"
     message = f"{finding.message} At stake: {scores}, of a small model."
     figures = {"measure": measure, "as_split": before, "mended": mended}
     return replace(finding, message=message, figures={**finding.figures, "impact": figures})
 
 
 def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
-    """Return the measure, the score as split and the mended one, or None where the remedy leaves nothing to compare."""
+    """Return the measure, the score as split and the mended one; None where there is nothing to learn or to compare."""
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
+    if not usable(columns):
+        return None
     as_split = predict_from_all(columns, target.outcomes, blocks)
-    rows = np.arange(target.outcomes.shape[0])
+    rows = np.arange(blocks.size)
     match remedy:
         case DropFeatures():
             rest = [column for column in columns if column.name not in remedy.features]
             nothing = np.broadcast_to(target.outcomes.mean(axis=0), target.outcomes.shape)
             mended = predict_from_all(rest, target.outcomes, blocks) if usable(rest) else nothing
         case KeepTogether():
-            units, whole = remedy.units[sample.rows], blocks.copy()
-            in_units = np.flatnonzero(units >= 0)
-            _, first, unit = np.unique(units[in_units], return_index=True, return_inverse=True)
-            whole[in_units] = blocks[in_units[first]][unit]  # that of its unit's first row
+            units = alone(remedy.units[sample.rows])
+            _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+            whole = blocks[first[unit]]  # that of its unit's first row
             if np.unique(whole).size < 2:
                 return None
             mended = predict_from_all(columns, target.outcomes, whole)
         case SplitByTime():
-            rows, mended = _from_the_past(sample, sample.clock(remedy.column), columns)
+            clock = sample.clock(remedy.column)
+            places = clock.codes / max(clock.n_levels, 1)
+            edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)
+            stretches = np.searchsorted(edges, places, side="right")  # equal times are in one stretch
+            rows = np.flatnonzero(stretches > stretches.min())
             if not rows.size:  # all rows are of one stretch of time, which has no past
                 return None
+            mended = predict_from_all(columns, target.outcomes, stretches, past=True)
     own = target.take(rows)
     return target.measure, own.score(as_split[rows]), own.score(mended[rows])
-
-
-def _from_the_past(sample: Sample, clock: Column, columns: list[Column]) -> tuple[Codes, Array]:
-    """Return the rows of all stretches of time but the first, and what the stretches before each tell of its rows."""
-    outcomes = sample.target.outcomes
-    places = clock.codes / max(clock.n_levels, 1)
-    edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)
-    stretches = np.searchsorted(edges, places, side="right")  # equal times are in one stretch
-    X, categorical = design(columns)
-    predicted = np.zeros_like(outcomes)
-    tested = np.flatnonzero(stretches > stretches.min())
-    for stretch in np.unique(stretches[tested]):
-        use = stretches <= stretch
-        # Learnt from `use` without `test`: the stretches before this one.
-        test = stretches[use] == stretch
-        for i, outcome in enumerate(outcomes.T):
-            predicted[stretches == stretch, i] = predict_boosted(X[use], categorical, outcome[use], test)
-    return tested, predicted

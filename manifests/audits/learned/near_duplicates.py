@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 from evenfold.manifests.audits.features import crossings
-from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
+from evenfold.manifests.audits.findings import Found, KeepTogether, Outcome, needed
+from evenfold.manifests.audits.statistics import Array, Codes, count_pairs
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import joined_by
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from .sample import Array, Codes, Column, Sample
+from .sample import Column, Sample
 
 LEAST_SHARE, LEAST_PAIRS = 0.003, 3
 NEIGHBOURS = 6  # the distance to the sixth nearest row is what is usual around a row
@@ -38,8 +39,8 @@ def near_duplicates(sample: Sample) -> Outcome:
     columns in a projection to six. A share of .003 of the rows is so missed once in fifty tables.
     """
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
-    if sum(_is_fine(column) for column in columns) < LEAST_COLUMNS:
-        return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare")
+    n_fine = sum(_is_fine(column) for column in columns)
+    needed(n_fine >= LEAST_COLUMNS, f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare")
     pairs, n = nearest_pairs(columns), sample.rows.size
     units = sample.units(np.where(np.isin(np.arange(n), pairs), joined_by(*pairs, n), -1))  # whom a chain joins is one
     apart, places, where = crossings(sample.joined, units)
@@ -79,14 +80,6 @@ def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
     # Pairs that are equal without a column: those that differ in it alone, and the equal ones again.
     differ = sum(count_pairs(total - own) - equal for own in own_hashes)
     return bool(differ * (hashes.size / total.size) ** 2 >= count_pairs(hashes))
-
-
-def count_pairs(hashes: NDArray[Any]) -> float:
-    """Return how many pairs of rows have one hash, or one code."""
-    ranked = np.sort(hashes)
-    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    sizes = np.diff(ends, prepend=-1).astype(np.float64)
-    return float((sizes * (sizes - 1.0) / 2.0).sum())
 
 
 def nearest_pairs(columns: list[Column]) -> tuple[Codes, Codes]:

@@ -8,8 +8,17 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests.audits.features import correlation, crossings
+from evenfold.manifests.audits.features import crossings
 from evenfold.manifests.audits.findings import Found, KeepTogether, Outcome
+from evenfold.manifests.audits.statistics import (
+    LEAST_LEVELS,
+    Array,
+    Codes,
+    correlation,
+    count_pairs,
+    level_effect,
+    level_means,
+)
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
 from evenfold.splitters.deployed import is_deployed
@@ -17,11 +26,11 @@ from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance, joined_by
 from scipy.spatial import cKDTree
 from scipy.special import ndtri
-from scipy.stats import f as f_distribution, t
+from scipy.stats import t
 
 from .models import at_stake, predict_from_all, usable
-from .near_duplicates import MOST_SEARCHED, PROJECTED, count_pairs
-from .sample import BLOCKS, BY_CHANCE, PIECES, Array, Codes, Column, Sample, alone, parts_of
+from .near_duplicates import MOST_SEARCHED, PROJECTED
+from .sample import BLOCKS, BY_CHANCE, PIECES, Column, Sample, alone, parts_of
 
 MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
 LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
@@ -67,10 +76,7 @@ def relatives(tied: Sample) -> Outcome:
     whose chance is below .03 / 15). What costs little is a note. At most 4,000 rows are looked at, clusters whole.
     O(columns^2 x n log n).
     """
-    sets = [together([tied.columns[name] for name in names], "cluster") for names in _sets(tied)]
-    chains = _chains(tied)
-    follow = [] if chains is None else [Candidate("follow each other closely in their numbers", chains)]
-    return not_whole(tied, sets + follow)
+    return not_whole(tied, [*(together(columns, "cluster") for columns in _sets(tied)), *_chains(tied)])
 
 
 def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
@@ -102,26 +108,22 @@ def together(columns: Sequence[Column], group: str, least: float = LEAST_EFFECT)
     return Candidate(f"agree in {listed(map(repr, names), most=6)}", codes, group, made_of, least, tuple(columns))
 
 
-def _sets(sample: Sample) -> list[list[str]]:
+def _sets(sample: Sample) -> list[list[Column]]:
     """Return sets of columns that agree together far more often than each alone would."""
     n = sample.rows.size
     pairs = n * (n - 1.0) / 2.0
-    alone = {column.name: count_pairs(column.codes[column.codes >= 0]) / pairs for column in sample.feature_columns()}
-    alone = {name: share for name, share in alone.items() if LEAST_PAIRS / pairs <= share <= COMMON}
-    names = sorted(alone, key=lambda name: alone[name])[:MOST_COLUMNS]
-    bound: list[tuple[int, int]] = []
-    for i, j in combinations(range(len(names)), 2):
-        a, b = (sample.columns[names[k]] for k in (i, j))
+    shares = {column: count_pairs(column.codes[column.codes >= 0]) / pairs for column in sample.feature_columns()}
+    likely = [column for column, share in shares.items() if LEAST_PAIRS / pairs <= share <= COMMON]
+    likely = sorted(likely, key=lambda column: shares[column])[:MOST_COLUMNS]
+    bound = np.eye(len(likely), dtype=np.bool_)
+    for i, j in combinations(range(len(likely)), 2):
+        a, b = likely[i], likely[j]
         there = (a.codes >= 0) & (b.codes >= 0)
-        both = count_pairs((a.codes * b.n_levels + b.codes)[there])
-        by_chance = alone[names[i]] * alone[names[j]] * pairs
-        if both >= max(LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not are_one(a, b, SAME):
-            bound.append((i, j))
-    if not bound:
-        return []
-    ends = np.array(bound)
-    labels = joined_by(ends[:, 0], ends[:, 1], len(names))
-    sets = [[names[i] for i in np.flatnonzero(labels == label)] for label in np.unique(labels)]
+        both, by_chance = count_pairs((a.codes * b.n_levels + b.codes)[there]), shares[a] * shares[b] * pairs
+        bound[i, j] = both >= max(LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not are_one(a, b, SAME)
+    one, other = np.argwhere(bound).astype(np.int64).T
+    labels = joined_by(one, other, len(likely))
+    sets = [[likely[i] for i in np.flatnonzero(labels == label)] for label in np.unique(labels)]
     return [each for each in sets if len(each) > 1]
 
 
@@ -133,32 +135,28 @@ def are_one(a: Column, b: Column, most: float) -> bool:
     return bool(present.any()) and abs(correlation(a.places[present], b.places[present])) > most
 
 
-def _chains(sample: Sample) -> Codes | None:
-    """Return chains of rows that lie closer than is usual around them, where the dimension falls at small scale."""
+def _chains(sample: Sample) -> Iterator[Candidate]:
+    """Yield chains of rows that lie closer than is usual around them, where the dimension falls at small scale."""
     n = sample.rows.size
-    some = np.sort(Stream(0, AUDITING, 11).permutation(n)[:1_000])
-    fine = [
-        column
-        for column in sample.feature_columns()
-        if column.kind == "number" and column.n_levels > column.values.size / 2 and not np.isnan(column.values).any()
-    ][: MOST_DIMENSIONS if n <= MOST_SEARCHED else PROJECTED]
+    numbers = [c for c in sample.feature_columns() if c.kind == "number" and c.n_levels > n / 2]
+    fine = [c for c in numbers if not np.isnan(c.values).any()][: MOST_DIMENSIONS if n <= MOST_SEARCHED else PROJECTED]
     if len(fine) < 3 or n < 10 * LEAST_CLUSTERS:
-        return None
+        return
     space = np.column_stack([normal_scores(column) for column in fine])
-    tree = cKDTree(space)
+    tree, some = cKDTree(space), np.sort(Stream(0, AUDITING, 11).permutation(n)[:1_000])
     around = np.maximum(tree.query(space[some], 33)[0], 1e-9)
     around = around[around[:, 1] > 1e-6]
     if not around.size:
-        return None
+        return
     # How fast rows become more with distance near a row, of that further away: as fast in a cloud, slower in chains.
     near, far = (np.log(b / a) / np.median(np.log(around[:, b] / around[:, a])) for a, b in ((1, 4), (8, 32)))
     if near > FLATTER * far:
-        return None
+        return
     away, nearest = tree.query(space, 17)
     close = away[:, 1:5] < CLOSER * away[:, [16]]
-    rows = np.repeat(np.arange(n), 4)[close.ravel()]
-    codes = joined_by(rows, nearest[:, 1:5][close], n)
-    return by_appearance(codes) if np.bincount(codes).max() < MOST_OF_ALL * n else None
+    codes = joined_by(np.repeat(np.arange(n), 4)[close.ravel()], nearest[:, 1:5][close], n)
+    if np.bincount(codes).max() < MOST_OF_ALL * n:
+        yield Candidate("follow each other closely in their numbers", by_appearance(codes))
 
 
 def normal_scores(column: Column) -> Array:
@@ -254,23 +252,11 @@ def _strangers(columns: Sequence[Column], units: Codes) -> Codes:
     return strangers
 
 
-LEAST_LEVELS, LEAST_NUMBERS = 10, 20  # months and ratings have fewer
+LEAST_NUMBERS = 20  # months and ratings have fewer
 LEAST_SHARED, MOST_OF_ONE = 0.5, 0.5  # share of rows that have another row of their level, and that one level has
 CHANCE = 1e-6  # of all candidates together
 GIVES_IT_AWAY = 0.95  # of the variance: no entity, but the target in other words
 MOST_PAIRED, MOST_ASKED = 12, 4  # columns whose pairs are looked at, and candidates that are asked what they share
-
-
-@dataclass(frozen=True)
-class Effect:
-    """Return how far a column's levels differ in their target: the probability of chance and the share of variance.
-
-    ``share`` is that between levels if each is a draw of many; ``within`` that of these rows, which few cannot have.
-    """
-
-    chance: float
-    share: float
-    within: float = 0.0
 
 
 def unnamed_entities(tied: Sample) -> Outcome:
@@ -285,13 +271,13 @@ def unnamed_entities(tied: Sample) -> Outcome:
     """
     candidates = [each for each in [*_candidates(tied), *_pairs(tied)] if _is_shared(each.codes)]
     effects = {each: level_effect(tied.target.outcomes, each.codes) for each in candidates}
-    likely = [
-        each
-        for each, effect in effects.items()
-        if effect.chance * len(candidates) < CHANCE and each.least <= effect.share < GIVES_IT_AWAY
-    ]
-    likely = sorted(likely, key=lambda each: (-effects[each].share, each.codes.max()))[:MOST_ASKED]
-    return not_whole(tied, likely)
+
+    def is_likely(each: Candidate) -> bool:
+        by_chance = effects[each].chance * len(candidates) >= CHANCE
+        return not by_chance and each.least <= effects[each].share < GIVES_IT_AWAY
+
+    likely = sorted(filter(is_likely, candidates), key=lambda each: (-effects[each].share, each.codes.max()))
+    return not_whole(tied, likely[:MOST_ASKED])
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:
@@ -326,12 +312,12 @@ def _is_no_quantity(codes: Codes, sample: Sample) -> bool:
 
     By chance they are less by 1.65 of their standard errors in one of twenty; half as much again is no order either.
     """
-    sizes = np.bincount(codes[codes >= 0], minlength=1)
-    if sizes.size < LEAST_NUMBERS:
+    there = codes >= 0
+    n_levels = int(codes.max(initial=-1)) + 1
+    if n_levels < LEAST_NUMBERS:
         return False
-    sums = [np.bincount(codes[codes >= 0], weights=outcome[codes >= 0]) for outcome in sample.target.outcomes.T]
-    means = np.stack(sums, axis=1) / sizes[:, None]
-    least = min(1.5, 2.0 - 3.3 / np.sqrt(sizes.size)) * means.var(axis=0) * sizes.size
+    means = level_means(sample.target.outcomes[there], codes[there])
+    least = min(1.5, 2.0 - 3.3 / np.sqrt(n_levels)) * means.var(axis=0) * n_levels
     return bool((np.square(np.diff(means, axis=0)).sum(axis=0) > least).all())
 
 
@@ -341,31 +327,3 @@ def _is_shared(codes: Codes) -> bool:
     n_levels, shared_rows = int(np.count_nonzero(sizes)), int(sizes[sizes > 1].sum())
     no_default = sizes.max() <= MOST_OF_ONE * codes.size
     return LEAST_LEVELS <= n_levels <= codes.size / 2 and shared_rows >= LEAST_SHARED * codes.size and no_default
-
-
-def level_effect(outcomes: Array, codes: Codes) -> Effect:
-    """Return how far levels differ beyond chance, by the F of a one-way analysis of variance.
-
-    It is that of the outcome that shows most; its probability is multiplied by the number of outcomes.
-    """
-    present = codes >= 0
-    levels = (np.cumsum(np.bincount(codes[present]) > 0) - 1)[codes[present]]
-    outcomes, n, k = outcomes[present], levels.size, int(levels.max(initial=-1)) + 1
-    best = Effect(1.0, 0.0)
-    if k < 2 or n - k < LEAST_LEVELS:
-        return best
-    sizes = np.bincount(levels).astype(np.float64)
-    usual = (n - float(np.square(sizes).sum()) / n) / (k - 1)
-    for outcome in outcomes.T:
-        spread = float(np.var(outcome))
-        if spread <= 0:
-            continue
-        means = np.bincount(levels, weights=outcome) / sizes
-        within = max(float(np.square(outcome - means[levels]).sum()) / (n - k), 1e-9 * spread)
-        f = float((sizes * np.square(means - outcome.mean())).sum()) / (k - 1) / within
-        chance = float(f_distribution.sf(f, k - 1, n - k)) * outcomes.shape[1]
-        # E[F] = 1 + n0 ICC / (1 - ICC) with n0 the usual rows of a level, solved for the intraclass correlation.
-        share = max(f - 1.0, 0.0) / (max(f - 1.0, 0.0) + usual)
-        if share > best.share and chance < 1.0:
-            best = Effect(chance, share, max(1.0 - within / spread, 0.0))
-    return best

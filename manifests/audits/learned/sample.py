@@ -14,15 +14,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.audits.features import in_floats, ranks_of
-from evenfold.manifests.audits.findings import NotAsked
+from evenfold.manifests.audits.features import blocks_and_rows, canonical_features, columns_without_role
+from evenfold.manifests.audits.findings import needed
+from evenfold.manifests.audits.statistics import Array, Codes, auc, ranks_of
 from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.membership import NEVER_TESTED
 from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.kernels import AUDITING
-from evenfold.splitters.numbers import by_appearance, stable_order
+from evenfold.splitters.numbers import by_appearance
 from numpy.typing import NDArray
 
 MOST_ROWS, MOST_CELLS = 1_000_000, 100_000_000  # a row's twin is found only where both are read
@@ -33,8 +34,6 @@ MOST_CLASSES = 10
 BLOCKS = 5
 EXACT = 2**53  # beyond it a float holds only some whole numbers
 LARGEST = 1e30  # trees hold numbers of half the size, and beyond this one is as large as another
-Array = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +123,6 @@ class Target:
         return float(np.mean([auc(guess, truth > 0) for truth, guess in columns]))
 
 
-def auc(scores: Array, positive: NDArray[np.bool_]) -> float:
-    """Return the share of pairs of a positive and another row that ``scores`` order rightly, ties counting half."""
-    n = int(np.count_nonzero(positive))
-    return float(ranks_of(scores)[positive].mean() - n / 2.0) / (scores.size - n) if 0 < n < scores.size else 0.5
-
-
 @dataclass(frozen=True, eq=False)
 class Sample:
     """The rows that are looked at, drawn once and for all, with what the checks ask about them.
@@ -203,43 +196,37 @@ class Sample:
 
 def sampled_columns(joined: Joined, exclude: Collection[str]) -> list[str]:
     """Return every column without a role whose type is known, text and times included."""
-    taken, names = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}, list[str]()
-    for field in joined.source.schema:
+    names = list[str]()
+    for field in columns_without_role(joined, exclude):
         with suppress(SplitError):  # for a type that is not read
             infer_type(field.type, field.name)
             names.append(field.name)
-    return [name for name in names if name not in taken]
+    return names
 
 
-def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequence[str]) -> Sample | NotAsked:
-    """Return the sample, read in one pass; or why there is none.
+def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequence[str]) -> Sample:
+    """Return the sample, read in one pass; NotAsked where too few rows are in use.
 
     ``features`` None: every column without a role whose type is known, text and times included, is one.
     """
     names = sampled_columns(joined, exclude)
     usable = np.flatnonzero(joined.codes[:, 0] >= NEVER_TESTED)
-    if usable.size < FEWEST_ROWS:
-        return NotAsked(f"{amount(usable.size, 'row')} in use are too few to learn from; {FEWEST_ROWS} would do")
+    few = f"{amount(usable.size, 'row')} in use are too few to learn from; {FEWEST_ROWS} would do"
+    needed(usable.size >= FEWEST_ROWS, few)
     usable = usable[np.argsort(joined.place[usable], kind="stable")]  # in key order, whatever the order of the file
     most = min(MOST_ROWS, MOST_CELLS // max(len(names), 1))
     rows = usable[np.sort(Stream(0, AUDITING).permutation(usable.size)[:most])]
-    table = _taken(joined, names, rows) if names else pa.table({})
-    target, groups = joined.columns.target, joined.together()
-    groups = np.full(joined.n, -1) if groups is None else groups
-    columns, blocks = {name: column_of(name, table.column(name)) for name in names}, _blocks(joined, groups)[rows]
+    columns, in_file = dict[str, Column](), np.sort(rows)
+    if names:
+        blocks = blocks_and_rows(joined, names, in_file)
+        table = pa.concat_tables(canonical_features(block.take(inside), joined) for _, block, inside in blocks)
+        table = table.take(pa.array(np.searchsorted(in_file, rows))).combine_chunks()
+        columns = {name: column_of(name, table.column(name)) for name in names}
+    target, together = joined.columns.target, joined.together()
+    groups = np.full(rows.size, -1) if together is None else together[rows]
     outcome = None if target is None else target_of(target, joined.column(target).take(pa.array(rows)))
     seen, drawn = tuple(names if features is None else features), rows.size < usable.size
-    return Sample(joined, rows, blocks, columns, seen, outcome, groups[rows], drawn)
-
-
-def _taken(joined: Joined, names: list[str], rows: Codes) -> pa.Table:
-    blocks, start, ascending = [], 0, np.sort(rows)
-    for block in joined.source.batches(names):
-        stop = start + block.num_rows
-        inside = ascending[np.searchsorted(ascending, start) : np.searchsorted(ascending, stop)]
-        blocks.append(canonical_table(in_floats(block.take(inside - start)), names, joined.manifest.types))
-        start = stop
-    return pa.concat_tables(blocks).take(pa.array(np.searchsorted(ascending, rows))).combine_chunks()
+    return Sample(joined, rows, _blocks(joined, rows, groups), columns, seen, outcome, groups, drawn)
 
 
 def column_of(name: str, column: pa.ChunkedArray) -> Column:
@@ -257,8 +244,6 @@ def column_of(name: str, column: pa.ChunkedArray) -> Column:
 
 
 def _floats(column: pa.ChunkedArray) -> Array:
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
     values = to_numpy(pc.cast(column, pa.float64(), safe=False))
     return np.clip(np.where(np.isfinite(values), values, np.nan), -LARGEST, LARGEST)
 
@@ -268,8 +253,7 @@ def target_of(name: str, column: pa.ChunkedArray) -> Target:
     if is_numeric_target(column):
         values = _floats(column)
         present = ~np.isnan(values)
-        ranks = np.full(values.size, np.nan)
-        ranks[present] = ranks_of(values[present]) / max(int(present.sum()), 1)
+        ranks = ranks_of(values) / max(int(present.sum()), 1)
         return Target(name, ranks[:, None], present, True, values)
     encoded = column.combine_chunks().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -286,36 +270,27 @@ def alone(codes: Codes) -> Codes:
     return np.where(codes < 0, codes.max(initial=0) + 1 + np.arange(codes.size), codes)
 
 
-def _blocks(joined: Joined, groups: Codes) -> Codes:
-    codes = joined.codes[:, 0].astype(np.int64)
-    folds = np.unique(codes[codes >= NEVER_TESTED])
-    if isinstance(joined, JoinedLabels) and folds.size >= 3:
-        return np.searchsorted(folds, codes) % BLOCKS
+def _blocks(joined: Joined, rows: Codes, groups: Codes) -> Codes:
+    folds, fold = np.unique(joined.codes[rows, 0], return_inverse=True)
     stream = Stream(0, AUDITING, 2)
-    if groups.max(initial=-1) < 0:
-        return stream.below(BLOCKS, joined.manifest.n)[np.maximum(joined.place, 0)]
-    # Numbered in the order of the key, as the file's decides nothing; rows that are unknown come last.
-    order = stable_order(np.where(joined.place < 0, joined.manifest.n, joined.place))
-    numbers = np.empty(joined.n, dtype=np.int64)
-    numbers[order] = by_appearance(alone(groups)[order])
-    return stream.below(BLOCKS, int(numbers.max(initial=0)) + 1)[numbers]
+    if isinstance(joined, JoinedLabels) and folds.size >= 3:
+        return np.asarray(fold % BLOCKS, dtype=np.int64)
+    if groups.max() < 0:
+        return stream.below(BLOCKS, joined.manifest.n)[joined.place[rows]]
+    numbers = by_appearance(alone(groups))  # in the order of the key, as the file's decides nothing
+    return stream.below(BLOCKS, int(numbers.max()) + 1)[numbers]
 
 
 WORDS = 2  # of a text, on average
 MOST_WORDS, MOST_PARTS = 100, 12
 PIECES = r"\d+|[^\W\d_]+"  # of a text: what separators set off, and digits from letters
-_NUMBER = re.compile(r"([-+]?\d+\.?\d*)\s?([kKmM]?)")
+NUMBER = r"([-+]?\d+\.?\d*)\s?([kKmM]?)"
 
 
 def numbers_in(column: Column) -> Array:
     """Return the first number in each text of a column, 780 of '€ 0.78k p.m.'; NaN where there is none."""
-    read = {"k": 1e3, "m": 1e6}
-
-    def number(text: str) -> float:
-        match = _NUMBER.search(text.replace(",", "").replace("'", ""))
-        return float(match[1]) * read.get(match[2].lower(), 1.0) if match else np.nan
-
-    return _by_row(column, [*map(number, column.texts)])
+    found = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True).str.extract(NUMBER)
+    return _by_row(column, found[0].astype(float) * found[1].str.lower().map({"k": 1e3, "m": 1e6}).fillna(1.0))
 
 
 def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
@@ -337,19 +312,17 @@ def parts_of(column: Column, regular: bool = False) -> Iterator[tuple[str, str, 
     Of each its place in words, what takes it in pandas, the first text's, and each row's code. ``regular``: of texts
     alone of which most have as many parts, or as many characters and no parts.
     """
-    texts = column.texts if column.kind == "category" else []
-    pieces = [*map(re.compile(PIECES).findall, texts)]
-    if regular and {*map(len, pieces)} == {1} and len({*map(len, texts)}) == 1:
-        pieces = [list(text) for text in texts]
-    if not texts or (regular and Counter(map(len, pieces)).most_common(1)[0][1] < 0.9 * len(texts)):
+    texts = pd.Series(column.texts if column.kind == "category" else [], dtype=object)
+    pieces: Any = texts.str.findall(PIECES)
+    if regular and {*pieces.str.len()} == {1} and texts.str.len().nunique() == 1:
+        pieces = texts.map(list)
+    if not len(texts) or (regular and (pieces.str.len() == pieces.str.len().mode()[0]).mean() < 0.9):
         return
-    most = min(max(map(len, pieces)), MOST_PARTS)
-    slices = [(f"part {i + 1}", f"[{i}]", slice(i, i + 1)) for i in range(most)]
-    slices += [(f"the first {i} parts", f"[:{i}].str.join('')", slice(i)) for i in range(2, most)]
-    for words, taken, at in slices:
-        part = ["".join(piece[at]) or None for piece in pieces]
-        codes = _by_row(column, pd.factorize(np.array(part, dtype=object))[0], -1.0)
-        yield words, taken, part[0], codes.astype(np.int64)
+    most = min(int(pieces.str.len().max()), MOST_PARTS)
+    parts = [(f"part {i + 1}", f"[{i}]", pieces.str[i]) for i in range(most)]
+    parts += [(f"the first {i} parts", f"[:{i}].str.join('')", pieces.str[:i].str.join("")) for i in range(2, most)]
+    for words, taken, part in parts:
+        yield words, taken, part[0], _by_row(column, pd.factorize(part)[0], -1.0).astype(np.int64)
 
 
 def _by_row(column: Column, values: Any, gap: float = np.nan) -> Array:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.audits.features import correlation
-from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
+import pandas as pd
+from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome, needed
+from evenfold.manifests.audits.statistics import Array, Codes, correlation, f_chance, level_means, without_gaps
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array
-from scipy.stats import binom, chi2, f as f_distribution, norm
+from scipy.stats import binom, chi2, norm
 
-from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
+from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Column, Sample
 from .times import is_clock
 
 LEAST_LEVELS = 8
@@ -31,10 +33,7 @@ FIRST_OF_A_LEVEL, FIRST_ASKED, SIDE_BY_SIDE = 20, 1_000, 64  # rows that are ask
 MONOTONE = 40  # of few levels all may lie in a row by chance
 ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 ROUNDING = 1e-12  # of a sum of squares
-# Rows' levels, in words, which features may hold rates of them, and how each outcome follows each feature inside them.
-Levels = tuple[Codes, str, NDArray[Any], Array]
-# An order: its name, the rows in it, the entity of each; the rows that have neighbours, and 1 and the targets of these.
-Stretch = tuple[str, Codes, Codes, Codes, Array]
+Signs = Iterator[tuple[str, str]]  # features and what gives them away
 
 
 def carried_targets(targeted: Sample) -> Outcome:
@@ -49,13 +48,12 @@ def carried_targets(targeted: Sample) -> Outcome:
     """
     sample, target = targeted.labelled.take(np.arange(targeted.labelled.rows.size)[:MOST_ROWS]), targeted.target
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
-    if sample.rows.size < LEAST_ROWS or not features:
-        return NotAsked("no feature is a number")
+    needed(sample.rows.size >= LEAST_ROWS and features, "no feature is a number")
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
-    levels = [*_levels(sample, features, outcomes)]
-    stretches = [*_stretches(sample, outcomes[:, 0])] if target.numeric else []
-    pairs = ((c.name, _sign(c, i, outcomes, levels, stretches, len(features))) for i, c in enumerate(features))
-    signs = {name: sign for name, sign in pairs if sign}
+    found = [*_rates(sample, features, outcomes), *_rows_of_their_own(features, outcomes)]
+    found += _later_targets(sample, features, outcomes[:, 0]) if target.numeric else []
+    first = dict(reversed(found))
+    signs = {column.name: first[column.name] for column in features if column.name in first}
     if not signs:
         return None
     n, listing = len(signs), listed(f"{name} ({sign})" for name, sign in signs.items())
@@ -69,73 +67,67 @@ def carried_targets(targeted: Sample) -> Outcome:
     return Found(n, message, {"features": signs}, DropFeatures(tuple(signs)))
 
 
-def _levels(sample: Sample, features: list[Column], outcomes: Array) -> Iterator[Levels]:
-    """Yield what rows may share that a feature is a mean over: their value of a column, and their group."""
+def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:
+    """Yield features that are mean targets: of the rows of one value of theirs, of one of a column, or of a group."""
+    for column in features:
+        yield from _mean_target(column, outcomes, column.codes, "the rows that share its value")
     values = [column.values - np.nanmean(column.values) for column in features]
     blocks = [np.stack(values[i : i + SIDE_BY_SIDE], axis=1) for i in range(0, len(values), SIDE_BY_SIDE)]
     spread = np.array([np.nanvar(column.values) for column in features])
-    for c in sample.columns.values():
-        if LEAST_LEVELS <= c.n_levels <= c.values.size / 2:
-            yield c.codes, f"the rows of one {c.name!r}", *_inside(blocks, spread, outcomes, c.codes)
+    named = {repr(c.name): c.codes for c in sample.columns.values() if LEAST_LEVELS <= c.n_levels <= c.values.size / 2}
     if sample.groups.max() >= 0:
-        words = f"the rows of one {' or '.join(map(repr, sample.joined.columns.grouped))}"
-        yield sample.groups, words, *_inside(blocks, spread, outcomes, sample.groups)
+        named[" or ".join(map(repr, sample.joined.columns.grouped))] = sample.groups
+    for name, codes in named.items():
+        rates, follows = _inside(blocks, spread, outcomes, codes)
+        for i, column in enumerate(features):
+            if column.codes is codes:
+                continue
+            if rates[i]:
+                yield from _mean_target(column, outcomes, codes, f"the rows of one {name}")
+            if column.fractional and (alike := follows[:, i].min()) < -ALL_BUT_ONE:
+                words = f"the mean target of the others among the rows of one {name}"
+                yield column.name, f"{words}, correlation {alike:.3f} with the own there"
 
 
-def _sign(
-    column: Column, number: int, outcomes: Array, levels: list[Levels], stretches: list[Stretch], tries: int
-) -> str | None:
-    own = (column.codes, "the rows that share its value", np.ones(tries), np.zeros((len(outcomes.T), tries)))
-    levels = [own, *(each for each in levels if each[0] is not column.codes)]
-    for i, outcome in enumerate(outcomes.T):
-        for codes, words, rates, follows in levels:
-            if rates[number] and (ratio := rate_scatter(column.values, outcome, codes)) is not None:
-                return f"the mean target of {words}, with {ratio:.0%} of the scatter that chance would bring"
-            if column.fractional and (alike := follows[i, number]) < -ALL_BUT_ONE:
-                return f"the mean target of the others among {words}, correlation {alike:.3f} with the own there"
-        if rows := _rows_of_their_own(column, outcome, tries):
-            return f"on the target's own scale, and {rows:,} rows lie on their own target"
-    return _knows_the_future(column, stretches, tries)
+def _mean_target(column: Column, outcomes: Array, codes: Codes, words: str) -> Signs:
+    for outcome in outcomes.T:
+        if (ratio := rate_scatter(column.values, outcome, codes)) is not None:
+            yield column.name, f"the mean target of {words}, with {ratio:.0%} of the scatter that chance would bring"
 
 
 def _inside(blocks: list[Array], spread: Array, outcomes: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
     """Return which features may hold rates of these levels, and how closely each goes with its row's targets in them.
 
     Rates lie much closer inside a level than between levels, and means without the own row, times the others, on a
-    falling line. ``blocks`` are the features, each of mean 0, side by side.
+    falling line. ``blocks`` are the features side by side, of which 1,000 rows are asked.
     """
     sizes = np.bincount(codes + 1)[1:]
     if sizes[sizes > 1].sum() < LEAST_ROWS:
         return np.ones(spread.size, dtype=np.bool_), np.zeros((len(outcomes.T), spread.size))
     rows = _drawn(codes, sizes)
-    starts, others = np.flatnonzero(np.diff(codes[rows], prepend=-1)), sizes[codes[rows]] - 1.0
-    levels = csr_array((np.ones(rows.size), np.arange(rows.size), np.append(starts, rows.size)))
-    weights = np.stack([np.ones(rows.size), np.square(others)])
-    first, y = others[starts, None], outcomes[rows] - outcomes.mean(axis=0)
-    most = 1.5 * min(NOISE * codes.size / max(float((sizes - 1.0)[sizes > 1].sum()), 1.0), 0.5)
-    scatter, follows, start = np.empty(spread.size), np.empty((len(y.T), spread.size)), 0
-    x = squares = np.empty((0, 0))
+    level, others = np.unique(codes[rows], return_inverse=True)[1], sizes[codes[rows], None] - 1.0
+    levels = csr_array((np.ones(rows.size), (level, np.arange(rows.size))))
+    scatter, follows, y = list[Array](), list[Array](), outcomes[rows] - outcomes.mean(axis=0)
     for block in blocks:
-        here = slice(start, start := start + block.shape[1])
-        if x.shape[1] != block.shape[1]:  # memory is taken once: taking it costs more than all the sums
-            x, squares = np.empty((2, rows.size, block.shape[1]))
-        np.take(block, rows, axis=0, out=x, mode="clip")
+        x = block[rows]
         there = ~np.isnan(x)
-        there = there[:, :1] if there.all() else there  # one column stands for all
-        np.copyto(x, 0.0, where=~there)
-        counts, sums = levels @ there.astype(np.float64), levels @ x
-        means = sums / np.maximum(counts, 1.0)
-        # Sums of products around levels' means are those of all less those of the means, or else rounding.
-        lost, (inner, own) = sums * means, weights @ np.square(x, out=squares)
-        scatter[here] = (inner - lost.sum(axis=0)) / np.maximum((counts - 1.0).sum(axis=0), 1.0)
-        x_x = own - np.square(first[:, 0]) @ lost
-        for i, outcome in enumerate(y.T):
-            sums_y, all_y = levels @ (outcome[:, None] * there), np.square(outcome) @ there
-            y_y = all_y - (np.square(sums_y) / np.maximum(counts, 1.0)).sum(axis=0)
-            x_y = (others * outcome) @ x - (first * sums_y * means).sum(axis=0)
-            moving = (x_x > ROUNDING * own) & (y_y > ROUNDING * all_y)
-            follows[i, here] = np.where(moving, x_y, 0.0) / np.sqrt(np.where(moving, x_x * y_y, 1.0))
-    return scatter <= most * spread, follows
+        counts = levels @ there.astype(np.float64)
+
+        def inside(values: Array, there: Any = there, counts: Array = counts) -> Array:
+            means = levels @ np.where(there, values, 0.0) / np.maximum(counts, 1.0)
+            return np.where(there, values - means[level], 0.0)
+
+        own = inside(x)
+        scatter.append(np.square(own).sum(axis=0) / np.maximum((counts - 1.0).sum(axis=0), 1.0))
+        own *= others
+        targets = np.stack([inside(outcome[:, None]) for outcome in y.T])
+        products = np.square(own).sum(axis=0) * np.square(targets).sum(axis=1)
+        alike = (targets * own).sum(axis=1) / np.sqrt(np.maximum(products, 1e-300))
+        moving = np.square(own).sum(axis=0) > ROUNDING * np.square(others * np.where(there, x, 0.0)).sum(axis=0)
+        moving = moving & (np.square(targets).sum(axis=1) > ROUNDING * np.square(y).sum(axis=0)[:, None])
+        follows.append(np.where(moving, alike, 0.0))
+    most = 1.5 * min(NOISE * codes.size / max(float((sizes - 1.0)[sizes > 1].sum()), 1.0), 0.5)
+    return np.concatenate(scatter) <= most * spread, np.concatenate(follows, axis=1)
 
 
 def _drawn(codes: Codes, sizes: Codes) -> Codes:
@@ -144,10 +136,8 @@ def _drawn(codes: Codes, sizes: Codes) -> Codes:
     total = np.cumsum(np.where(sizes > 1, np.minimum(sizes, FIRST_OF_A_LEVEL), 0)[np.argsort(place)])
     use = np.append((sizes > 1) & (place <= np.searchsorted(total, FIRST_ASKED)), False)
     rows = np.flatnonzero(use[codes])
-    rows = rows[np.argsort(place[codes[rows]], kind="stable")]
-    starts = np.flatnonzero(np.diff(codes[rows], prepend=-1))
-    nth = np.arange(rows.size) - np.repeat(starts, np.diff(starts, append=rows.size))
-    return rows[nth < FIRST_OF_A_LEVEL][:FIRST_ASKED]
+    places = pd.Series(place[codes[rows]], index=rows).sort_values(kind="stable")
+    return places.index[places.groupby(places).cumcount() < FIRST_OF_A_LEVEL].to_numpy()[:FIRST_ASKED]
 
 
 def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
@@ -159,26 +149,25 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     where it goes with the own target there, it is a feature of the row, or was computed without its fold.
     """
     present = (codes >= 0) & ~np.isnan(values)
-    codes, x, y = codes[present], values[present], outcome[present]
-    rows = np.bincount(codes)
-    levels, sizes = (np.cumsum(rows > 0) - 1)[codes], rows[rows > 0].astype(np.float64)
+    levels, x, y = without_gaps(codes[present]), values[present], outcome[present]
+    sizes = np.bincount(levels).astype(np.float64)
     several = sizes > 1
     if np.count_nonzero(several) < LEAST_LEVELS or sizes[several].sum() < LEAST_SHARED * values.size:
         return None
-    means_x, means = (np.bincount(levels, weights=side) / sizes for side in (x, y))
-    inner = float(np.square(x - means_x[levels]).mean())
-    if inner > NOISE * float(np.var(x)) or np.ptp(means_x[several]) == 0:
+    means_x, means = level_means(np.column_stack([x, y]), levels).T
+    inside_x, inside_y = x - means_x[levels], y - means[levels]
+    inner, spread = float(np.square(inside_x).mean()), float(np.var(x))
+    if inner > NOISE * spread or np.ptp(means_x[several]) == 0:
         return None
-    against = correlation(x - means_x[levels], y - means[levels]) if inner > 1e-6 * float(np.var(x)) else 0.0
-    if abs(against) * np.sqrt(x.size) > ERRORS:
+    if inner > 1e-6 * spread and abs(correlation(inside_x, inside_y)) * np.sqrt(x.size) > ERRORS:
         return None
-    within = float(np.square(y - means[levels]).sum()) / float((sizes - 1.0).sum())
+    within = float(np.square(inside_y).sum()) / float((sizes - 1.0).sum())
     # Where every level has one outcome nothing is scattered by chance, and nothing can be concluded.
     if within <= 1e-9 * float(np.var(y)):
         return None
     m, v, mean = sizes[several], means_x[several], means[several] / np.sqrt(within)
     # Levels of one outcome each scatter less than others by chance, and count as much less.
-    own = np.bincount(levels, weights=np.square(y - means[levels]))[several] / (m - 1.0) / within
+    own = np.bincount(levels, weights=np.square(inside_y))[several] / (m - 1.0) / within
     chance, whole = (m.size - 4.0) * min(float(own.mean()), 1.0), _scatter(mean, np.average(mean, weights=m), m)
     # Means that are all alike are close to any line, and the feature then carries nothing.
     if whole <= (m.size - 4) / 2.0:
@@ -216,65 +205,69 @@ def _monotone_scatter(v: Array, means: Array, m: Array, own: Array) -> float:
     return float(np.mean([_scatter(mean, _monotone(v, mean, m), m) for mean in drawn]))
 
 
-def _rows_of_their_own(column: Column, outcome: Array, tries: int) -> int:
-    """Return how many rows lie on their own target, where a mean of few rows with noise is on the target's scale."""
-    x, y = column.values, outcome
-    if not column.fractional or np.isnan(x).any() or abs(x.mean() - y.mean()) > ALIKE * y.std():
-        return 0
-    away, slope = np.abs(y - x) / max(float((y - x).std()), 1e-12), correlation(x, y) * y.std() / x.std()
-    near, beside = away < ALIKE, (away >= 2 * ALIKE) & (away < 3 * ALIKE)
-    if abs(slope - 1.0) > ALIKE or min(near.sum(), beside.sum()) < LEAST_LEVELS:
-        return 0
-    chance = float(binom.sf(near.sum() - 1, near.sum() + beside.sum(), SPIKE)) * tries
-    # A mean of one row is as spread as the target is, and one of many rows less.
-    return int(near.sum()) if chance < BY_CHANCE and x[near].std() > 1.25 * x[~near].std() else 0
+def _rows_of_their_own(features: list[Column], outcomes: Array) -> Signs:
+    """Yield features on the target's scale that are means of few rows with noise: some rows lie on their own target."""
+    for column, y in product(features, outcomes.T):
+        x = column.values
+        if not column.fractional or np.isnan(x).any() or abs(x.mean() - y.mean()) > ALIKE * y.std():
+            continue
+        away, slope = np.abs(y - x) / max(float((y - x).std()), 1e-12), correlation(x, y) * y.std() / x.std()
+        near, beside = away < ALIKE, (away >= 2 * ALIKE) & (away < 3 * ALIKE)
+        if abs(slope - 1.0) > ALIKE or min(near.sum(), beside.sum()) < LEAST_LEVELS:
+            continue
+        chance = float(binom.sf(near.sum() - 1, near.sum() + beside.sum(), SPIKE)) * len(features)
+        # A mean of one row is as spread as the target is, and one of many rows less.
+        if chance < BY_CHANCE and x[near].std() > 1.25 * x[~near].std():
+            yield column.name, f"on the target's own scale, and {near.sum():,} rows lie on their own target"
 
 
-def _stretches(sample: Sample, outcome: Array) -> Iterator[Stretch]:
-    """Yield the orders in which targets may follow one another, with the targets around each row."""
-    for name, order, entity in _orders(sample):
-        y, e, sizes = outcome[order], entity[order], np.bincount(entity)
-        y = y - (np.bincount(e, weights=y) / sizes)[e]
-        rows = np.arange(NEIGHBOURS, y.size - NEIGHBOURS)
-        rows = rows[(e[rows - NEIGHBOURS] == e[rows]) & (e[rows + NEIGHBOURS] == e[rows]) & (sizes[e[rows]] >= LONG)]
-        if rows.size >= LEAST_ROWS:
-            around = [y[rows - lag] for lag in (*range(NEIGHBOURS + 1), *range(-NEIGHBOURS, 0))]
-            yield name, order, e, rows, np.column_stack([np.ones(rows.size), *around])
-
-
-def _knows_the_future(column: Column, stretches: list[Stretch], tries: int) -> str | None:
-    """Say whether later targets of an entity tell of a feature what past and present ones, and its own past, do not.
+def _later_targets(sample: Sample, features: list[Column], outcome: Array) -> Signs:
+    """Yield features of which an entity's later targets tell what past and present ones, and its own past, do not.
 
     Regressed on the targets of three rows before and the own, and on itself before; then on the three after as well.
     An honest leading indicator knows less than a third of what is open, on other entities or stretches of time. A mean
     of later targets is in its own past already; without that they may tell two thirds. Of entities of twelve rows.
     """
-    for name, order, e, rows, around in stretches:
-        x = column.values[order]
-        x = x - (np.bincount(e, weights=np.nan_to_num(x)) / np.bincount(e))[e]
-        use = np.isfinite(x[rows]) & np.isfinite(x[rows - 1])
-        z, around = x[rows := rows[use]], around if use.all() else around[use]
-        if rows.size < LEAST_ROWS or np.ptp(z) == 0:
+    for name, order, entity in _orders(sample):
+        y, e, sizes = outcome[order], entity[order], np.bincount(entity)
+        y = y - (np.bincount(e, weights=y) / sizes)[e]
+        rows = np.arange(NEIGHBOURS, y.size - NEIGHBOURS)
+        rows = rows[(e[rows - NEIGHBOURS] == e[rows]) & (e[rows + NEIGHBOURS] == e[rows]) & (sizes[e[rows]] >= LONG)]
+        if rows.size < LEAST_ROWS:
             continue
-        if any(np.mean(np.abs(x[lag:] - x[:-lag]) < 1e-9) > 0.8 for lag in CALENDAR if lag < x.size):
-            continue  # what returns every week is known beforehand
-        terms = np.column_stack([around, x[rows - 1], z])
-        products, past, own = terms.T @ terms, [*range(NEIGHBOURS + 2)], around.shape[1]
-        sides = e[rows] % BLOCKS if e.max() >= BLOCKS else np.arange(rows.size) * BLOCKS // rows.size
-        for before, least in (([*past, own], 1 / 3), (past, 2 / 3)):
-            both = [*before, *range(NEIGHBOURS + 2, own)]
-            a, b = (_left(products, products, used) for used in (before, both))
-            freedom = rows.size - len(both)
-            chance = float(f_distribution.sf((a - b) / NEIGHBOURS / max(b / freedom, 1e-300), NEIGHBOURS, freedom))
-            if chance * tries * 2 >= BY_CHANCE or a - b <= least * a:
-                continue
-            apart = np.zeros(2)
-            for side in np.unique(sides):
-                there = terms[sides == side]
-                apart += [_left(products - there.T @ there, there.T @ there, used) for used in (before, both)]
-            if (gain := 1.0 - apart[1] / max(apart[0], 1e-300)) > least:
-                return f"later targets in the order of {name} tell {gain:.0%} of what earlier ones leave open in it"
-    return None
+        around = [np.ones(rows.size), *(y[rows - lag] for lag in (*range(NEIGHBOURS + 1), *range(-NEIGHBOURS, 0)))]
+        for column in features:
+            x = column.values[order]
+            x = x - (np.bincount(e, weights=np.nan_to_num(x)) / sizes)[e]
+            if any(np.mean(np.abs(x[lag:] - x[:-lag]) < 1e-9) > 0.8 for lag in CALENDAR if lag < x.size):
+                continue  # what returns every week is known beforehand
+            use = np.isfinite(x[rows]) & np.isfinite(x[rows - 1])
+            terms = np.column_stack([*around, x[rows - 1], x[rows]])[use]
+            if len(terms) >= LEAST_ROWS and np.ptp(terms[:, -1]) > 0:
+                sides = e[rows[use]] if e.max() >= BLOCKS else np.arange(len(terms)) * BLOCKS // len(terms)
+                if gain := _told_ahead(terms, sides % BLOCKS, 2 * len(features)):
+                    what = f"later targets in the order of {name} tell {gain:.0%} of what earlier ones leave open in it"
+                    yield column.name, what
+
+
+def _told_ahead(terms: Array, sides: Codes, tries: int) -> float:
+    """Return the share of what earlier terms leave of the last one that later targets tell, on other sides; 0 if few.
+
+    ``terms``: 1, the own target and three before, three after, the last one a row before, and itself.
+    """
+    products, past, own = terms.T @ terms, [*range(NEIGHBOURS + 2)], terms.shape[1] - 2
+    for before, least in (([*past, own], 1 / 3), (past, 2 / 3)):
+        both = [*before, *range(NEIGHBOURS + 2, own)]
+        a, b = (_left(products, products, used) for used in (before, both))
+        if f_chance(a, b, NEIGHBOURS, len(terms) - len(both)) * tries >= BY_CHANCE or a - b <= least * a:
+            continue
+        apart = np.zeros(2)
+        for side in np.unique(sides):
+            there = terms[sides == side]
+            apart += [_left(products - there.T @ there, there.T @ there, used) for used in (before, both)]
+        if (gain := 1.0 - float(apart[1]) / max(float(apart[0]), 1e-300)) > least:
+            return gain
+    return 0.0
 
 
 def _orders(sample: Sample) -> Iterator[tuple[str, Codes, Codes]]:

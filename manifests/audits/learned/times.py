@@ -7,8 +7,8 @@ from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.audits.features import correlation
-from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Outcome, SplitByTime
+from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
+from evenfold.manifests.audits.statistics import Array, Codes, auc, correlation, left_of, level_effect
 from evenfold.manifests.balance import columns_of_folds
 from evenfold.manifests.joined import JoinedLabels
 from evenfold.manifests.tables.canonical import listed, verb
@@ -19,8 +19,8 @@ from scipy.spatial import cKDTree
 from scipy.stats import chi2, norm
 
 from .models import at_stake, design, predict_boosted, predict_from_all, usable
-from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, level_effect, normal_scores
-from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample, alone, auc
+from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, normal_scores
+from .sample import BY_CHANCE, LEAST_ROWS, Column, Sample, alone
 
 STRETCHES, SORTED = 20, 0.5  # of an order, and the share of the variance between them
 REPEATS = 20  # n whole numbers out of n**2 / 20 repeat one another ten times by chance
@@ -41,12 +41,10 @@ def times_left_out(targeted: Sample) -> Outcome:
     column.
     """
     sample, target, joined = targeted, targeted.target, targeted.joined
-    if joined.manifest.splitter.needs.time:
-        return NotAsked(f"{joined.manifest.spec.strategy} splits by time")
+    needed(not joined.manifest.splitter.needs.time, f"{joined.manifest.spec.strategy} splits by time")
     time, columns = joined.columns.time, sample.columns.values()
     clocks = [*([sample.clock(time)] if time else []), *(c for c in columns if is_clock(c) or numbers_batches(c))]
-    if not clocks:
-        return NotAsked("no column is a time")
+    needed(clocks, "no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
     likenesses = {clock.name: _likeness(clock, outcomes, sample, time) for clock in clocks}
     followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, ERRORS * error)}
@@ -75,8 +73,7 @@ def ordered_keys(labelled: Sample) -> Outcome:
     key, and where a feature numbers the rows so: whole numbers without a repeat, though chance would bring some.
     """
     joined, keys = labelled.joined, labelled.joined.manifest.spec.columns.key
-    if joined.columns.time or len(keys) > 1:
-        return NotAsked("the rows have an order of time, or a key of several columns")
+    needed(not joined.columns.time and len(keys) < 2, "the rows have an order of time, or a key of several columns")
     sample = labelled.take(np.sort(np.unique(alone(labelled.groups), return_index=True)[1]))
     n, order = sample.rows.size, np.arange(sample.rows.size)
     effect = level_effect(sample.target.outcomes, order * STRETCHES // n)
@@ -189,7 +186,7 @@ def _beyond(outcomes: Array, places: list[Array], others: list[Array]) -> Array:
     """Return what a cubic surface of one or two places and lines of others leave of outcomes."""
     x, y = (places * 2)[:2]
     terms = np.column_stack([*(x**i * y**j for i in range(4) for j in range(4) if i + j <= 3), *others])
-    return np.asarray(outcomes - terms @ np.linalg.lstsq(terms, outcomes, rcond=1e-9)[0])
+    return left_of(outcomes, terms, 1e-9)
 
 
 def _alike(left: Array, near: Codes) -> tuple[float, float]:
@@ -215,26 +212,19 @@ def other_populations(sample: Sample) -> Outcome:
     model's own folds and count as one observation each, because a model that has seen a group knows its fold. At most
     4,000 rows, 400,000 cells and ten folds are looked at.
     """
-    joined = sample.joined
-    if not isinstance(joined, JoinedLabels):
-        return NotAsked("only folds and parts lie apart")
-    if joined.manifest.splitter.needs.time:
-        return NotAsked("the parts follow one another in time")
+    joined = needed(isinstance(sample.joined, JoinedLabels) and sample.joined, "only folds and parts lie apart")
+    needed(not joined.manifest.splitter.needs.time, "the parts follow one another in time")
     time = joined.columns.time
-    if time and not is_random(joined.codes[sample.rows, 0][np.argsort(sample.clock(time).codes, kind="stable")]):
-        return NotAsked("the folds follow one another in time")
+    in_turn = time and not is_random(joined.codes[sample.rows, 0][np.argsort(sample.clock(time).codes, kind="stable")])
+    needed(not in_turn, "the folds follow one another in time")
     codes = joined.codes[sample.rows, 0].astype(np.int64)
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
     columns = sample.feature_columns()
-    if not usable(columns):
-        return NotAsked(NO_FEATURE)
-    if len(folds) < 2:
-        return NotAsked("fewer than two folds have the rows that a comparison needs")
+    needed(usable(columns), NO_FEATURE)
+    needed(len(folds) > 1, "fewer than two folds have the rows that a comparison needs")
     compared = folds if len(folds) > 2 else folds[-1:]
-    separations = {fold: _separation(sample, codes == fold, columns) for fold in compared}
-    apart = {
-        fold: value for fold, (value, error) in separations.items() if value >= max(TOLD_APART, 0.5 + SURE * error)
-    }
+    separations = {fold: _separation(sample, codes == fold, columns, TOLD_APART) for fold in compared}
+    apart = {fold: value for fold, (value, is_apart) in separations.items() if is_apart}
     if not apart:
         return None
     listing = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
@@ -256,21 +246,19 @@ def other_generation(sample: Sample) -> Outcome:
     of times are not looked at: they tell later rows from earlier ones in every table that grows.
     """
     manifest = sample.joined.manifest
-    if manifest.born is None or not manifest.generation:
-        return NotAsked("the manifest has not grown")
-    new = manifest.born[sample.joined.place[sample.rows]] == manifest.generation
+    needed(manifest.generation, "the manifest has not grown")
+    new = manifest.generations[sample.joined.place[sample.rows]] == manifest.generation
     columns = [column for column in sample.feature_columns() if column.kind != "time"]
-    if not usable(columns):
-        return NotAsked(NO_FEATURE)
+    needed(usable(columns), NO_FEATURE)
     fewest = min(np.count_nonzero(new), np.count_nonzero(~new))
-    if fewest < LEAST_SIDE:
-        return NotAsked(f"the newest generation or those before it have {fewest} rows, too few to compare")
-    value, error = _separation(sample, new, columns, report=True)
+    few = f"the newest generation or those before it have {fewest} rows, too few to compare"
+    needed(fewest >= LEAST_SIDE, few)
+    value, is_apart = _separation(sample, new, columns, NEW_ROWS_DIFFER, whole=True)
     message = (
         f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older "
         f"ones with an AUC of {value:.3f}{sample.looked_at}"
     )
-    if value < max(NEW_ROWS_DIFFER, 0.5 + SURE * error):
+    if not is_apart:
         return Found(0, f"{message}.", {"auc": value})
     return Found(1, f"{message}; scores of old and new rows are about two populations: report both.", {"auc": value})
 
@@ -282,12 +270,12 @@ def is_random(codes: NDArray[np.int64]) -> bool:
 
 
 def _separation(
-    sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Column], report: bool = False
-) -> tuple[float, float]:
-    """Return the AUC with which rows are told apart out of sample, and its standard error without a difference.
+    sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Column], least: float, whole: bool = False
+) -> tuple[float, bool]:
+    """Return the AUC with which rows are told apart out of sample, and whether it is ``least`` and beyond chance.
 
-    It stops where there is no alarm even if the parts to come lay five standard errors above: those of their mean, or,
-    where the AUC is told whatever it is (``report``), those of each.
+    It stops where there is no alarm even if the mean of the parts to come lay five standard errors above, unless the
+    AUC of the ``whole`` is told whatever it is.
     """
     # No more than twice as many rows of one side as of the other.
     stream, sides = Stream(0, AUDITING, 4), [np.flatnonzero(mine), np.flatnonzero(~mine)]
@@ -299,16 +287,15 @@ def _separation(
     _, first, numbers = np.unique(alone(sample.groups[balanced]), return_index=True, return_inverse=True)
     n_inside, n_outside = (int(np.unique(numbers[side]).size) for side in (inside, ~inside))
     if min(n_inside, n_outside) < LEAST_SIDE:
-        return 0.5, 1.0
+        return 0.5, False
     part = Stream(0, AUDITING, 3).permutation(first.size)[numbers] % PARTS
     # That of the Mann-Whitney statistic over n1 n2, where both sides are drawn alike; a group is one observation.
     error = float(np.sqrt((n_inside + n_outside + 1) / (12.0 * n_inside * n_outside)))
-    values: list[float] = []
+    limit, values = max(least, 0.5 + SURE * error), list[float]()
     for i in range(PARTS):
-        scores = predict_boosted(X, categorical, inside.astype(np.float64), part == i, rounds=25)
-        values.append(auc(scores, inside[part == i]))
-        rest = 1.0 - len(values) / PARTS
-        doubt = SURE * error * (rest * np.sqrt(PARTS) if report else np.sqrt(rest))
-        if np.mean(values) + doubt < max(TOLD_APART, 0.5 + SURE * error):
+        train, test = part != i, part == i
+        scores = predict_boosted(X[train], inside[train].astype(np.float64), X[test], categorical, 25)
+        values.append(auc(scores, inside[test]))
+        if not whole and np.mean(values) + SURE * error * np.sqrt(1.0 - len(values) / PARTS) < limit:
             break
-    return float(np.mean(values)), error
+    return float(np.mean(values)), bool(np.mean(values) >= limit)

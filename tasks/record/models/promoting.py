@@ -101,14 +101,14 @@ class _New:
         champion, other = self.champion, {"metrics": None}  # scored by another metric as well, it is no other recipe
         ours = self.work.problem.model.canonical() | other
         if champion is None or champion.model is None or champion.model.canonical() | other != ours:
-            return NotAsked("the recipe is not the champion's")
+            raise NotAsked("the recipe is not the champion's")
         pairs = [
             (now, before, before.chance)
             for now, before in product(self.estimates, VersionTags.model_validate(champion.tags).scores)
             if self.metric == now.metric == before.metric and now.method == before.method and before.chance
         ]
         if not pairs:
-            return NotAsked(f"the champion's {self.metric} was not recorded with an interval")
+            raise NotAsked(f"the champion's {self.metric} was not recorded with an interval")
         now, before, (half, why) = pairs[0]
         pair, where = self._paired() or ((before.value, now.value), "on all rows of each, for none could be paired,")
         title, fell = metric_of(self.metric), pair[0] - pair[1]
@@ -143,7 +143,7 @@ class _New:
     def wild_predictions(self) -> Outcome:
         """Look for numbers far beyond those that the model has learnt from."""
         if self.work.problem.classes:
-            return NotAsked("classes are predicted")
+            raise NotAsked("classes are predicted")
         y = self.work.problem.y[self.work.place[self.work.manifest.in_use.unlocked]].astype(np.float64)
         low, high = float(y.min()), float(y.max())
         widened = low - BEYOND * (high - low), high + BEYOND * (high - low)  # not told: cells stand behind them
@@ -156,15 +156,15 @@ class _New:
     def constant_predictions(self) -> Outcome:
         """Look for a model that says the same of every row where the champion's did not."""
         if self.champion is None:
-            return NotAsked("there is no champion to lose")
+            raise NotAsked("there is no champion to lose")
         if self.rows.size < 2:
-            return NotAsked("there is one row")
+            raise NotAsked("there is one row")
         if self.recorded is not None:
             frame = self.recorded.predictions
             names = [column for column in frame if str(column).startswith("proba_")] or ["prediction"]
             spread: Any = frame.groupby(["repeat", "fold"])[names].nunique()
             if (spread <= 1).all().all():
-                return NotAsked("the champion's predictions were all the same")
+                raise NotAsked("the champion's predictions were all the same")
         if np.ptp(self.predicted, axis=0).max() > 0 or not np.isfinite(self.predicted).all():
             return None
         return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
