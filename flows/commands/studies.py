@@ -48,30 +48,28 @@ def demo(engine: of.Engine = "prefect") -> Answer:
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
     frame.insert(0, "patient", range(1, len(frame) + 1))
     recipe = {"features": FEATURES, "metrics": ("r2", "mae"), "model": {"text": "ordinal"}}
-    on_flights: Any = partial(flows.evaluate, FLIGHTS, key="flight_id", target="arr_delay", engine=engine, **recipe)
+    flights: dict[str, Any] = {"data": FLIGHTS, "key": "flight_id", "target": "arr_delay", **recipe}
+    requests: dict[str, dict[str, Any]] = {
+        "1. Arrival delays of 20,000 flights, without the departure delay, in random folds.":
+            flights | {"name": "flights-random", "strategy": "KFold"},
+        "2. The same in folds of whole dates, whose rows share weather and queues. The difference is the leak.":
+            flights | {"name": "flights-by-date", "group": "date"},
+        "3. Breast cancer, 569 rows: 200 bootstrap resamples and .632.": {
+            "data": frame, "name": "breast-cancer", "key": "patient", "target": "benign", "strategy": "Bootstrap",
+            "n_splits": 200, "model": "evenfold.estimates:scaled_logistic_regression",
+            "metrics": ("accuracy", "roc_auc"),
+        },
+    }  # fmt: skip
     with progress():
-        random = on_flights(name="flights-random", strategy="KFold")
-        grouped = on_flights(name="flights-by-date", group="date")
-        resampled = flows.evaluate(
-            frame, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
-            model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"), engine=engine,
-        )  # fmt: skip
+        evaluations = [flows.evaluate(**request, engine=engine) for request in requests.values()]
 
     def show(out: Words, _: object) -> None:
-        out.say("1. Arrival delays of 20,000 flights, without the departure delay.", "bold")
-        out.say("Rows of one date share weather and queues.\n")
-        show_outcome(out, random)
-        out.say("")
-        show_outcome(out, grouped)
-        promised, unseen = (each.estimates[0].value for each in (random, grouped))
-        out.say(
-            f"\nRandom folds promise R2 = {promised:.3f}; dates that the model has never seen give {unseen:.3f}. "
-            "The difference is the leak.\n"
-        )
-        out.say("2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.\n", "bold")
-        show_outcome(out, resampled)
+        for title, evaluation in zip(requests, evaluations, strict=True):
+            out.say(f"{title}\n", "bold")
+            show_outcome(out, evaluation)
+            out.say("")
 
-    return Answer([json.loads(each.model_dump_json()) for each in (random, grouped, resampled)], show)
+    return Answer([json.loads(each.model_dump_json()) for each in evaluations], show)
 
 
 def compare(
