@@ -66,10 +66,11 @@ class SplitOutcome(Displayed, Outcome):
         what = f"{split.n_rows:,} rows, {split.n_splits:,} splits ({split.strategy}), id {split.split_id[:12]}"
         return "; ".join([f"Split {split.name} {split.version}: {what}", *_came_to(self.audit)])
 
-    def _repr_html_(self) -> str:
+    def as_page(self) -> reports.Page:
+        """Return what is told of it."""
         from evenfold.reports.texts import top_of_split
 
-        return top_of_split(self.split.manifest(), self.balance, self.audit).band()
+        return top_of_split(self.split.manifest(), self.balance, self.audit)
 
     def as_cv(self, frame: Any, rows: WhichRows = "all") -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn; see ``Manifest.as_cv``."""

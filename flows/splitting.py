@@ -9,7 +9,6 @@ from typing import Any, Literal
 from evenfold.manifests import BalanceReport, Manifest, StoredManifest, measure
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
-from evenfold.reports.texts import split_sentences
 from evenfold.tasks import splits
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
@@ -95,13 +94,14 @@ def split_of(request: Request, data_engine: DataEngine = "auto", memory: Memory 
 
 
 def recorded(ref: SplitRef, cached: bool, memory: Memory = None, balance: BalanceReport | None = None) -> SplitOutcome:
-    """Say what a split is, record it and return it; ``balance``: that of its table, if left out."""
+    """Record a split, say what it is and return it; ``balance``: that of its table, if left out."""
     balance = balance or balance_of(ref, memory)
-    tell(split_sentences(ref.model_dump(), ref.stored().header, balance, cached))
     with saying("recording the split"):
         # Of the known rows alone: a record that is there is of all of them.
         run_id = split_run_of(ref) if ref.rows == "known" else run(record_split, ref, balance, memory=memory).run_id
-    return SplitOutcome(split=ref, cached=cached, balance=balance, run_id=run_id)
+    outcome = SplitOutcome(split=ref, cached=cached, balance=balance, run_id=run_id)
+    tell([outcome.summary])
+    return outcome
 
 
 def adopt(

@@ -135,24 +135,16 @@ class BalanceFigure:
     """One number of a balance report, the smaller the better, and all that is to be known to show it.
 
     ``value`` and ``least`` (what no split of the same rows can be below) come from the report, None where it says
-    nothing. ``title`` stands on pages, ``form`` prints a number with its unit, ``sentence`` stands in the terminal
-    (``exact`` where the value is 0; where it is empty, the figure does not), ``metric`` is the name in MLflow, below
-    ``balance/``. ``of_target``: whether it is the gap beside which that of random folds is told.
+    nothing. ``title`` stands on pages, ``form`` prints a number with its unit, ``metric`` is the name in MLflow, below
+    ``balance/``.
     """
 
     name: str
     title: str
     value: Callable[[BalanceReport], float | None]
     form: Callable[[float], str] = lambda value: f"{value:.4g}"
-    sentence: str = ""
-    exact: str = ""
     least: Callable[[BalanceReport], float | None] = lambda _: None
     metric: str = "worst_{name}"
-    of_target: bool = False
-
-    def said(self, value: float) -> str:
-        """Return a value in words; nothing for a figure that stands on pages alone."""
-        return self.exact if self.exact and value == 0 else self.sentence.format(self.form(value))
 
     def metrics(self, value: float, least: float | None) -> dict[str, float]:
         """Return the metrics by which a run shows the value, and what it could be at best."""
@@ -213,8 +205,6 @@ FIGURES: tuple[BalanceFigure, ...] = (
         "Largest deviation of a fold's or part's rows from what it was to have",
         _size,
         form="{:.2%}".format,
-        sentence="sizes within {} of what was asked",
-        exact="sizes exactly as asked",
         least=_least_size,
     ),
     BalanceFigure(
@@ -222,16 +212,12 @@ FIGURES: tuple[BalanceFigure, ...] = (
         "Largest deviation of a class share from its share of all rows",
         _class_share,
         form=points,
-        sentence="class shares within {} of the whole",
-        of_target=True,
     ),
     BalanceFigure(
         "ks",
         "Largest gap of a fold's or part's cumulative target distribution to that of all rows (Kolmogorov-Smirnov)",
         lambda report: _largest(report, "ks"),
         form=points,
-        sentence="target distributions within {} of the whole",
-        of_target=True,
     ),
     BalanceFigure(
         "wasserstein",
@@ -249,14 +235,12 @@ FIGURES: tuple[BalanceFigure, ...] = (
         "Largest deviation of a (cumulative) share of a column to stratify by",
         lambda report: max(report.strata.values(), default=None),
         form=points,
-        sentence="strata within {} of the whole",
     ),
     BalanceFigure(
         "attribute_share",
         "Largest deviation of a share of a level of a column to balance on",
         lambda report: max((attribute.worst for attribute in report.attributes.values()), default=None),
         form=points,
-        sentence="attributes within {} of the whole",
     ),
     BalanceFigure(
         "picks",

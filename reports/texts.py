@@ -14,14 +14,11 @@ from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import measure
 from evenfold.manifests.figures import BalanceReport, RowsBalance, points
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import LOCKED
-from evenfold.manifests.store.header import WAITING
-from evenfold.manifests.tables.canonical import amount, verb
-from evenfold.splitters.base import ONE_OF
+from evenfold.manifests.tables.canonical import amount
 
 from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import remarks_on, score_tiles
-from .page import Page, Paragraph, Section, Table, Tile, Verdict, listed, number, remarks, text_of
+from .page import Page, Paragraph, Section, Table, Tile, Verdict, number, remarks, text_of
 from .splits.data import see, target_gap
 from .splits.page import split_page
 
@@ -95,42 +92,6 @@ def plain(value: Any) -> str:
     """Return the Markdown that reads as ``value``: one line of text, and neither markup nor HTML."""
     line = HIDDEN.sub("\ufffd", " ".join(str(value).splitlines()))
     return MARKS.sub(lambda mark: {"<": "&lt;", "&": "&amp;"}.get(mark[0], f"\\{mark[0]}"), line)
-
-
-def split_sentences(
-    split: Mapping[str, Any], header: Mapping[str, Any], report: BalanceReport, cached: bool
-) -> list[str]:
-    """Return three sentences: what the split is, how even it is beside random folds, and its identity.
-
-    Of draws of groups the second says so where some group is in no test set.
-    """
-    gap = target_gap(report) if report.folds and report.n_rows else None
-    random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
-    never = ["some groups are in no test set"] if report.picks and report.picks[0] == 0 else []
-    even = [(figure, figure.said(value)) for figure, value, _ in report.shown() if figure.sentence]
-    return [
-        f"{split['name']} {split['version']}: {_amount(split, header)} ({split['strategy']})",
-        "; ".join([*(words + (random if figure.of_target else "") for figure, words in even), *never]),
-        f"id {split['split_id'][:12]}, {'decided before' if cached else 'decided now'}",
-    ]
-
-
-def _amount(split: Mapping[str, Any], header: Mapping[str, Any]) -> str:
-    """Return how many rows in use are in how many folds, draws or parts, and what stays together."""
-    counts, parts, columns = header["counts"], header["parts"], header["spec"].get("columns", {})
-    # A split of more folds than are counted has no counts: its rows are all that there ever were.
-    rows = amount(sum(rows for code, rows in counts.items() if int(code) >= LOCKED) or split["n_rows"], "row")
-    if parts:
-        shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
-        return f"{rows}: {', '.join(shares)}"
-    group = columns.get("group") or columns.get("entities") or []
-    whole = f" by {listed([group] if isinstance(group, str) else group)}" if group else ""
-    locked = f", {amount(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
-    crossed = counts.get("-3") if header["spec"].get("group_mode") == "cross" else 0
-    out = f", {amount(crossed, 'row')} left out" if crossed else ""
-    waiting = sum(file["rows"] for file in header["files"] if file["path"] == WAITING)
-    later = f", {amount(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
-    return f"{rows} in {amount(split['n_splits'], ONE_OF[split['kind']])}{whole}{locked}{out}{later}"
 
 
 def top_of_split(manifest: Manifest, balance: BalanceReport, audit: Audit | None = None) -> Page:

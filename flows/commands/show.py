@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
 from evenfold.manifests import Audit, StoredManifest
-from evenfold.manifests.tables.canonical import amount
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
-from evenfold.reports.page import Page, Paragraph, Remark, Table, text_of
-from evenfold.reports.splits.page import checks_table, remarks_of
-from evenfold.reports.texts import page_note, places_table, split_sentences
+from evenfold.reports.page import Page, Paragraph, Table, text_of
+from evenfold.reports.splits.page import checks_table
+from evenfold.reports.texts import page_note, top_of_split
 from evenfold.tasks import Home, Retraining, SplitRef
 from evenfold.tasks.plans import decided_otherwise
 from evenfold.tasks.runtime.progress import SAY, setting
@@ -30,7 +29,7 @@ from .console import Words, errors
 if TYPE_CHECKING:
     from evenfold.tasks.record.runs import Leaderboard
 
-MOST_PLACES = 12
+MOST_FOLDS = 12
 QUICK = 2.0  # seconds; a step that is done sooner needs no line
 
 
@@ -70,58 +69,40 @@ def show_page(console: Words, page: Page, *details: str, place: Path | None = No
     console.say(f"{page.title}\n", "bold")
     if page.lead:
         console.say(f"  {verdict}{page.lead}")
-    for tile in page.tiles:
-        console.say(f"  {tile.value}  {tile.label}{tile.note and f'; {tile.note}'}")
+    if page.tiles:
+        console.tell([[each.value, "; ".join(filter(None, [each.label, each.note]))] for each in page.tiles], left=2)
     for section in (*page.sections, *(each for each in page.details if each.id in details)):
         blocks = [block for block in section.blocks if isinstance(block, (Paragraph, Table))]
         if blocks:
             console.say(f"\n  {section.title}")
         for block in blocks:
             if isinstance(block, Table):
-                show_table(console, block)
+                rows = [block.head, *block.rows] if block.head else block.rows
+                console.tell([list(map(text_of, row)) for row in rows])
             else:
                 console.say(f"    {block.words}")
     if page.findings:
         console.print()
-    show_remarks(console, page.findings)
+    for remark in page.findings:
+        check = f" [{remark.check}]" if remark.check else ""
+        console.say(f"  {remark.severity}: {remark.message}{check}", _STYLES[remark.severity])
     if place is not None:
         console.say(f"  page {place}")
 
 
-def show_remarks(console: Words, remarks: Sequence[Remark]) -> None:
-    """Print what was found, a sentence each, after how grave it is and before which check found it."""
-    for remark in remarks:
-        check = f" [{remark.check}]" if remark.check else ""
-        console.say(f"  {remark.severity}: {remark.message}{check}", style=_STYLES[remark.severity])
-
-
-def show_table(console: Words, table: Table) -> None:
-    """Print a table."""
-    console.tell([list(map(text_of, row)) for row in ([table.head] if table.head else []) + [*table.rows]])
-
-
 def show_split(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
-    """Print what a split, or its extension, came to: how even it is, what was found, where it is, and what is next."""
+    """Print the page of a split, or of its extension, where it is recorded, and what is next."""
     split, report, cached = outcome.split, outcome.balance, outcome.cached
-    what, *sentences = split_sentences(split.model_dump(), split.stored().header, report, cached)
-    console.say(what, "bold")
-    if 0 < len((places := places_table(report)).rows) <= MOST_PLACES:
-        show_table(console, places)
-    if isinstance(outcome, ExtendOutcome):
-        sentences += [outcome.moves, *outcome.notes]
-    for sentence in sentences:
+    page = top_of_split(split.manifest(), report, getattr(outcome, "audit", None))
+    show_page(console, page, *(["folds"] if len(report.folds) <= MOST_FOLDS else []))
+    for sentence in [outcome.moves, *outcome.notes] if isinstance(outcome, ExtendOutcome) else []:
         console.say(f"  {sentence}")
+    console.say(f"  id {split.split_id[:12]}, decided {'before' if cached else 'now'}")
     show_other_decision(console, split, cached)
-    file = shlex.quote(from_here(split.data))
-    if isinstance(outcome, SplitOutcome) and (audit := outcome.audit):
-        console.say(f"  audit: {audit.summary.partition(': ')[2]}")
-        show_remarks(console, [remark for remark in remarks_of(audit) if remark.severity != "note"])
-        if audit.findings:
-            console.say(f"  all of them: evenfold audit {split.name} {file}")
     show_where(console, outcome.run_id)
     # What was passed as a frame has no file of its own, and of a batch the target is not measured.
     if report.target is not None and not split.data.startswith(str(Home.here().data)):
-        console.say(f"  next: evenfold evaluate {file} --manifest {split.name}")
+        console.say(f"  next: evenfold evaluate {shlex.quote(from_here(split.data))} --manifest {split.name}")
 
 
 def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
@@ -169,8 +150,7 @@ def show_audit(console: Words, audit: Audit) -> None:
         words = f"No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'"
         console.say(f"  {words}")
     if audit.not_asked:
-        reasons = "; ".join(dict.fromkeys(audit.not_asked.values()))
-        console.say(f"  {amount(len(audit.not_asked), 'check')} had nothing to check: {reasons}.")
+        console.say(f"  nothing to check: {'; '.join(dict.fromkeys(audit.not_asked.values()))}.")
 
 
 def show_outcome(console: Words, outcome: Evaluation | Segments | LaterScore | Tuning | Retraining) -> None:

@@ -15,7 +15,7 @@ from evenfold.manifests.joined import compared_with_all
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
-from evenfold.manifests.tables.canonical import amount
+from evenfold.manifests.tables.canonical import amount, verb
 from evenfold.reports.charts import cut
 from evenfold.reports.page import (
     Block,
@@ -113,7 +113,7 @@ def _lead(seen: SplitData) -> str:
     rows = amount(seen.balance.n_rows, "row")
     if seen.parts:
         shares = [f"{name} {part.size:,}" for name, part in seen.parts.items()]
-        return f"{rows} in {amount(len(shares), 'part')}: {listed(shares)}.{_left_out(manifest)}"
+        return f"{rows} in {amount(len(shares), 'part')}: {listed(shares)}.{_apart(manifest)}"
     repeats = manifest.membership.n_repeats
     often = f", {amount(repeats, 'time')}" if repeats > 1 else ""
     group = " and no ".join(manifest.spec.columns.grouped)
@@ -122,16 +122,22 @@ def _lead(seen: SplitData) -> str:
     in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
     n = manifest.n_splits // repeats
     sentence = f"{rows} in {amount(n, seen.unit)}{often}{whole}{in_time} ({manifest.algorithm['name']})."
-    return sentence + _left_out(manifest)
+    return sentence + _apart(manifest)
 
 
-def _left_out(manifest: Manifest) -> str:
-    """Return a sentence on the rows in no split because their groups are in different folds; nothing where none is."""
-    excluded = (manifest.membership.column() == EXCLUDED) & (manifest.status == 0)
-    rows = int(np.count_nonzero(excluded)) if manifest.spec.group_mode == "cross" else 0
-    are = "is left out: its" if rows == 1 else "are left out: their"
-    names = listed(manifest.spec.columns.entities)
-    return f" {amount(rows, 'row')} {are} {names} are in different folds." if rows else ""
+def _apart(manifest: Manifest) -> str:
+    """Return a sentence each on rows that are locked, that no fold has for their groups, or that wait for a target."""
+    codes = manifest.membership.column()[manifest.status == 0]
+    locked = 0 if manifest.membership.parts else int(np.count_nonzero(codes == LOCKED))
+    left = int(np.count_nonzero(codes == EXCLUDED)) if manifest.spec.group_mode == "cross" else 0
+    waiting = 0 if manifest.waiting is None else manifest.waiting.num_rows
+    names, their = listed(manifest.spec.columns.entities), verb(left, "its", "their")
+    sentences = {
+        f"{amount(locked, 'row')} {verb(locked, 'is', 'are')} locked away": locked,
+        f"{amount(left, 'row')} {verb(left, 'is', 'are')} left out: {their} {names} are in different folds": left,
+        f"{amount(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target": waiting,
+    }
+    return "".join(f" {words}." for words, n in sentences.items() if n)
 
 
 def _tiles(seen: SplitData) -> Iterator[Tile]:

@@ -10,7 +10,6 @@ import pytest
 from evenfold.manifests import Audit, BalanceReport, decide, extend, measure
 from evenfold.reports import Verdict, report_html, verdict_of
 from evenfold.reports.splits.data import SplitData, cumulative, evenness, group_sizes, see, target_gap
-from evenfold.reports.texts import split_sentences
 from pages import Page, require_silent
 
 FOLDED = ["folds", "balance", "codes", "asked", "identity"]
@@ -191,22 +190,6 @@ def test_a_grouped_split_stands_beside_what_whole_groups_can_reach(target: str |
     page = Page(report_html(manifest, balance, data))
     assert page.numbers["balance"] == told_of(balance)
     assert ("Could whole groups be more even? No: that is proved." in page.words) == own.optimal
-
-
-def test_groups_that_no_draw_tests_are_told_in_the_line_on_evenness() -> None:
-    for n_splits, told in ((2, True), (200, False)):
-        manifest = decide(spec("GroupShuffleSplit", None, "ward", n_splits=n_splits), frame())
-        split = {
-            "name": "beds",
-            "version": "1.0",
-            "strategy": "",
-            "split_id": "",
-            "n_splits": n_splits,
-            "kind": "draws",
-        }
-        header = {"counts": {"0": 600}, "parts": [], "files": [], "spec": {}}
-        _, even, _ = split_sentences(split, header, measure(manifest, frame()), False)
-        assert even.endswith("; some groups are in no test set") == told
 
 
 def test_parts_and_locked_rows_are_judged_by_their_own_shares() -> None:
