@@ -26,7 +26,7 @@ from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps import step
 
 from .registered import CHAMPION, RegisteredModel, RolledBack, about_taking_back
-from .signatures import is_signed_version, signed_decision
+from .signatures import SIGNATURE, require_signed_version, signed_decision
 
 INTENT, UNDER_WAY = "commit.json", ".committing-"
 
@@ -102,7 +102,9 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
     model = RegisteredModel(Tracker(home), intent.name)
     version, run = model.version_of(intent.run_id), model.client.get_run(intent.run_id)
     # One that was killed before it was signed is signed by the same month; nobody loads it as it is.
-    if version is not None and not is_signed_version(version):
+    if version is not None and any(tag.startswith(SIGNATURE) for tag in version.tags):
+        require_signed_version(version)
+    else:
         version = None
     if version is None or version.tags.get("evenfold.split_id") != read_header(place)["split_id"]:
         place.rename(aside) if aside else shutil.rmtree(place)
