@@ -50,7 +50,6 @@ class Fits:
     split: SplitRef
     model: ModelSpec
     time_limit: float | None = None
-    quiet: bool = False
     results: list[FitResult] = field(default_factory=list)
     apparent: FitResult | None = None
     refits: list[FitResult] = field(default_factory=list)
@@ -66,24 +65,23 @@ class Fits:
 
     def evaluated(self, allow_partial: bool = False, *, interval: Any = "auto", level: float = 0.95) -> Evaluated:
         """Return what the fits come to together; no estimates where some failed, unless that is allowed."""
-        whole = not self.errors or (allow_partial and self.results)
-        if whole:
-            refits = [] if self.errors else self.refits
-            return run(
-                aggregate, self.split, self.results, apparent=self.apparent, errors=self.errors, refits=refits,
-                interval=interval, level=level,
-            )  # fmt: skip
-        return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
+        if self.errors and not (allow_partial and self.results):
+            return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
+        refits = [] if self.errors else self.refits
+        return run(
+            aggregate, self.split, self.results, apparent=self.apparent, errors=self.errors, refits=refits,
+            interval=interval, level=level,
+        )  # fmt: skip
 
     def collect(self, outcomes: Outcomes, sizes: Sequence[int], to_come: int = 0) -> list[FitResult]:
         """Return the results of outcomes, each of ``sizes`` fits, in the splits' order; count and note them all."""
         total = self.n_fits + sum(sizes) + to_come
         came: dict[int, steps.Finished[FitResult]] = {}
-        self._say(total)
+        say("fitting models", self.n_fits, total)
         for number, done in outcomes:
             came[number] = done
             self.n_fits += sizes[number]
-            self._say(total)
+            say("fitting models", self.n_fits, total)
         results = []
         for number, done in sorted(came.items()):  # so that estimates, their bytes and what failed are in one order
             state: FoldState = "failed" if done.error else "cached" if done.cached else "fitted"
@@ -96,14 +94,10 @@ class Fits:
                 self.errors.append(str(done.error) if sentence else f"{type(done.error).__name__}: {done.error}")
         return results
 
-    def _say(self, total: int) -> None:
-        if not self.quiet:
-            say("fitting models", self.n_fits, total)
 
-
-def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = None, quiet: bool = False) -> Fits:
+def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = None) -> Fits:
     """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
-    fits = Fits(split, model, time_limit, quiet)
+    fits = Fits(split, model, time_limit)
     if not split.in_blocks:
         fits.results = fits.collect(_each(fits, split.n_splits, "folds"), [1] * split.n_splits)
         return fits

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
-from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
+from evenfold.manifests import Audit, digest_json, name_of, read_header
 from evenfold.manifests.store.write import STAGED, owned
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
@@ -95,13 +95,13 @@ def retrain(request: Request) -> Retraining:
 
 
 @retrain.on_failure
-def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
+def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:
     """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
-    data, spec, name = (flow_run.parameters.get(field) for field in ("data", "spec", "name"))
+    given = flow_run.parameters
     try:
-        name = specification(data, spec, name=name).name
+        name = flow.asked.read(given).specification.name
     except Exception:  # that may be why it failed
-        name = name or name_of(data)
+        name = given.get("name") or name_of(given.get("data"))
     happened("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))
 
 

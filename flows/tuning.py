@@ -15,7 +15,7 @@ from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.looks import record_tuning
-from evenfold.tasks.runtime.progress import say, saying
+from evenfold.tasks.runtime.progress import SAY, say, saying, setting
 from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
 from evenfold.tasks.steps import finished_each, run
 from evenfold.tasks.work import Work, require_inner, work_of
@@ -179,8 +179,8 @@ def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], 
     trials, interval, level = [], request.interval, request.level
     for number, params in enumerate(tried, start=1):
         model = with_params(recipe, params)
-        with saying(f"configuration {number} of {len(tried)}"):
-            fits = fit_splits(split, model, time_limit=request.time_limit, quiet=True)
+        with saying(f"configuration {number} of {len(tried)}"), setting(SAY, lambda *_: None):
+            fits = fit_splits(split, model, time_limit=request.time_limit)
             fit_more(fits, interval)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
