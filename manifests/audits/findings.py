@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from evenfold.manifests.fields import Strict
-from evenfold.splitters.errors import Displayed, SplitError, meant
+from evenfold.splitters.errors import Displayed, EvenfoldError, SplitError, meant
 
 if TYPE_CHECKING:  # who looks at an audit waits for no library of numbers
     import numpy as np
@@ -62,7 +62,7 @@ class Found:
     ran: bool = True
 
 
-class NotAsked(Exception):
+class NotAsked(EvenfoldError, RuntimeError):
     """Why a check has nothing to look at in this split: no group column is named, and the like."""
 
 

@@ -140,7 +140,7 @@ class _Look:
 
     @cached_property
     def whole(self) -> bool:
-        """Whether the build takes all rows at once."""
+        """True of a build that takes all rows at once."""
         try:
             inspect.signature(self.build).bind("all rows at once")
         except TypeError:
@@ -151,8 +151,8 @@ class _Look:
         """Return the features of training and test rows; all rows and none where as many as went in do not come out."""
         try:
             if self.whole:
-                made = self._features(self.build(data.copy()))
-                return (made.iloc[train], made.iloc[test]) if len(made) == len(data) else (made, made[:0])
+                frame = self._features(self.build(data.copy()))
+                return (frame.iloc[train], frame.iloc[test]) if len(frame) == len(data) else (frame, frame[:0])
             of = self._fitted if hasattr(self.build, "fit") else self.build
             one, other = of(data.iloc[train].copy(), data.iloc[test].copy())
             return self._features(one), self._features(other)

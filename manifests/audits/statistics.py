@@ -1,4 +1,4 @@
-"""What the checks measure with: ranks, correlations, areas, the effect of levels, and what chance brings forth."""
+"""Statistics of the checks: ranks, correlations, areas, the effect of levels, and what chance brings forth."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def f_chance(before: Any, after: Any, added: int, free: int) -> Any:
 
 @dataclass(frozen=True)
 class Effect:
-    """How far a column's levels differ in their target: the probability of chance and the share of variance.
+    """The effect of a column's levels on their target: the probability of chance and the share of variance.
 
     ``share`` is that between levels if each is a draw of many; ``within`` that of these rows, which few cannot have.
     """
@@ -95,5 +95,5 @@ def level_effect(outcomes: Array, codes: Codes) -> Effect:
     best = int(np.argmax(np.where((spread > 0) & (chance < 1.0), share, 0.0)))
     if not (spread[best] > 0 and chance[best] < 1.0 and share[best] > 0):
         return Effect()
-    told = max(1.0 - within[best] / (n - k) / spread[best], 0.0)
-    return Effect(float(chance[best]), float(share[best]), float(told))
+    explained = max(1.0 - within[best] / (n - k) / spread[best], 0.0)
+    return Effect(float(chance[best]), float(share[best]), float(explained))

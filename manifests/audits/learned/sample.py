@@ -289,8 +289,8 @@ NUMBER = r"([-+]?\d+\.?\d*)\s?([kKmM]?)"
 
 def numbers_in(column: Column) -> Array:
     """Return the first number in each text of a column, 780 of '€ 0.78k p.m.'; NaN where there is none."""
-    found = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True).str.extract(NUMBER)
-    return _by_row(column, found[0].astype(float) * found[1].str.lower().map({"k": 1e3, "m": 1e6}).fillna(1.0))
+    parts = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True).str.extract(NUMBER)
+    return _by_row(column, parts[0].astype(float) * parts[1].str.lower().map({"k": 1e3, "m": 1e6}).fillna(1.0))
 
 
 def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:

@@ -50,9 +50,9 @@ def carried_targets(targeted: Sample) -> Outcome:
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     needed(sample.rows.size >= LEAST_ROWS and features, "no feature is a number")
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
-    found = [*_rates(sample, features, outcomes), *_rows_of_their_own(features, outcomes)]
-    found += _later_targets(sample, features, outcomes[:, 0]) if target.numeric else []
-    first = dict(reversed(found))
+    pairs = [*_rates(sample, features, outcomes), *_rows_of_their_own(features, outcomes)]
+    pairs += _later_targets(sample, features, outcomes[:, 0]) if target.numeric else []
+    first = dict(reversed(pairs))
     signs = {column.name: first[column.name] for column in features if column.name in first}
     if not signs:
         return None
@@ -74,10 +74,11 @@ def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:
     values = [column.values - np.nanmean(column.values) for column in features]
     blocks = [np.stack(values[i : i + SIDE_BY_SIDE], axis=1) for i in range(0, len(values), SIDE_BY_SIDE)]
     spread = np.array([np.nanvar(column.values) for column in features])
-    named = {repr(c.name): c.codes for c in sample.columns.values() if LEAST_LEVELS <= c.n_levels <= c.values.size / 2}
+    many = (c for c in sample.columns.values() if LEAST_LEVELS <= c.n_levels <= c.values.size / 2)
+    groupings = {repr(column.name): column.codes for column in many}
     if sample.groups.max() >= 0:
-        named[" or ".join(map(repr, sample.joined.columns.grouped))] = sample.groups
-    for name, codes in named.items():
+        groupings[" or ".join(map(repr, sample.joined.columns.grouped))] = sample.groups
+    for name, codes in groupings.items():
         rates, follows = _inside(blocks, spread, outcomes, codes)
         for i, column in enumerate(features):
             if column.codes is codes:

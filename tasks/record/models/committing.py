@@ -163,7 +163,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     if version not in folders:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(folders)) or 'no version'}.")
     line = sorted((each for each in folders if version_in(each)[0] == version_in(version)[0]), key=version_in)
-    kept, gone = line[: line.index(version)], line[line.index(version) :]
+    older, gone = line[: line.index(version)], line[line.index(version) :]
     splits = [SplitRef.of(StoredManifest(folders[each]), folders[each], "") for each in reversed(gone)]
     models = _models_withdrawn(home, splits, about)
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
@@ -175,7 +175,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
             place = folder.with_name(f".withdrawn-{folder.name}")
             shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
             folder.rename(place)
-    return Withdrawn(name=name, versions=gone, left=kept[-1] if kept else None, models=models, **about)
+    return Withdrawn(name=name, versions=gone, left=older[-1] if older else None, models=models, **about)
 
 
 def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str]) -> list[RolledBack]:

@@ -255,8 +255,8 @@ def _answers(work: Work, answers: Any) -> NDArray[np.float64]:
         return np.asarray(answers.say("predict"), dtype=np.float64).reshape(-1, 1)
     probabilities = answers.say("predict_proba")
     if probabilities is None:
-        said: NDArray[np.float64] = np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(answers.say("predict"))]
-        return said[:, :-1]  # a label that is none of them is the last
+        one_hot: NDArray[np.float64] = np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(answers.say("predict"))]
+        return one_hot[:, :-1]  # a label that is none of them is the last
     return all_classes(np.asarray(probabilities, np.float64), np.asarray(answers.classes_), classes)
 
 

@@ -58,7 +58,7 @@ class RecordedScore:
 
     @property
     def chance(self) -> tuple[float, str] | None:
-        """How much chance may take off it, and what that is in words; None where no number says it."""
+        """The most that chance may take off it, and what that is in words; None where no number says it."""
         if self.low is not None and self.high is not None:
             half, what = (self.high - self.low) / 2, "half the width of the champion's recorded interval"
         else:
@@ -70,7 +70,7 @@ class RecordedScore:
 
 
 class VersionTags(Outcome):
-    """What the tags of a version say of its model: its recipe, None where they name none, and what that scored."""
+    """The tags of a version that tell of its model: its recipe, None where they name none, and what that scored."""
 
     model: Json[ModelSpec] | None = Field(None, alias="evenfold.model")
     scores: Json[list[RecordedScore]] = Field([], alias="evenfold.scores")
