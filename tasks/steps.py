@@ -241,8 +241,11 @@ def run(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 
 def finished(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
-    """Return what a step came to."""
-    return next(finished_each(task, [args], **kwargs))[1]
+    """Return what a step came to in this very process: a worker elsewhere knows of no tracking server."""
+    if _ENGINE.get() == "plain":
+        return finished_here(task, *args, **kwargs)
+    here: Any = _fresh(task)
+    return _came_to(here(*args, return_state=True, **kwargs))
 
 
 def finished_each(
@@ -252,8 +255,7 @@ def finished_each(
     if _ENGINE.get() == "plain":
         yield from _in_threads(partial(finished_here, task, **shared), calls)
         return
-    keeps = isinstance(task.cache_policy, ByContent)
-    fresh = task.with_options(refresh_cache=True) if keeps and REFRESHING.get() else task
+    fresh = _fresh(task)
     lost = yield from _submitted(lambda args: fresh.submit(*args, **shared), dict(enumerate(calls)))
     if lost:
         log("a worker process died", again=len(lost))
@@ -271,6 +273,16 @@ def finished_each(
 Calls = dict[int, tuple[Any, ...]]
 
 
+def _fresh(task: Task[P, R]) -> Task[P, R]:
+    keeps = isinstance(task.cache_policy, ByContent)
+    return task.with_options(refresh_cache=True) if keeps and REFRESHING.get() else task
+
+
+def _came_to(state: Any) -> Finished[Any]:
+    value = state.result(raise_on_failure=False)
+    return Finished(error=value) if isinstance(value, Exception) else Finished(value, cached=state.name == "Cached")
+
+
 def _submitted(
     submit: Callable[[tuple[Any, ...]], Any], calls: Calls
 ) -> Generator[tuple[int, Finished[Any]], None, Calls]:
@@ -284,15 +296,13 @@ def _submitted(
     for future in as_completed(list(futures)):
         try:
             future.wait()
-            came_to = future.state.result(raise_on_failure=False)
+            done = _came_to(future.state)
         except BrokenExecutor as error:
-            came_to = error
-        if isinstance(came_to, BrokenExecutor):
+            done = Finished(error=error)
+        if isinstance(done.error, BrokenExecutor):
             lost[futures[future]] = calls[futures[future]]
-        elif isinstance(came_to, Exception):
-            yield futures[future], Finished(error=came_to)
         else:
-            yield futures[future], Finished(came_to, cached=future.state.name == "Cached")
+            yield futures[future], done
     return lost
 
 

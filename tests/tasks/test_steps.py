@@ -1,12 +1,13 @@
 """A task of ours in flows of others: with options of their own, inside their tasks, after what failed."""
 
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, read_champion, record_evaluation, split
-from evenfold.tasks.steps import finished_here
+from evenfold.tasks.steps import finished_here, run, step
 from prefect import Task, flow, unmapped
 from prefect.cache_policies import INPUTS, NO_CACHE
 from prefect.states import State
@@ -44,6 +45,16 @@ def test_a_flow_whose_fit_failed_does_not_complete(mine: Any, folds: SplitRef) -
 
 def test_a_task_that_may_find_nothing_answers_none(folds: SplitRef) -> None:
     assert flow(lambda: read_champion(folds), name="asks", persist_result=False)() is None
+
+
+@step()
+def thread() -> int:
+    return threading.get_ident()
+
+
+def test_what_runs_once_runs_where_its_flow_does(prefect_home: Home) -> None:
+    """A worker elsewhere does not know the flow's tracking server, and would record where nobody looks."""
+    assert flow(lambda: run(thread), name="asks", persist_result=False)() == threading.get_ident()
 
 
 OPTIONS: list[dict[str, Any]] = [{"cache_policy": INPUTS}, {"result_storage_key": "fold/{parameters[i]}"}]
