@@ -68,8 +68,8 @@ class Body(Generic[P, R]):
 
     def __init__(self, declared: Callable[P, R], check: Check, run: Callable[[Request], R]) -> None:
         update_wrapper(self, declared)
-        self.asked, self.check, self.run = Request.to(declared), check, run
-        self.__signature__ = self.asked.signature
+        self.request_type, self.check, self.run = Request.to(declared), check, run
+        self.__signature__ = self.request_type.signature
         self.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
         words = [f"    {p.name}: {Flag.of(p.annotation).words}" for p in self.__signature__.parameters.values()]
         self.__doc__ = "\n".join([inspect.getdoc(declared) or "", "", "Args:", *words])
@@ -85,7 +85,7 @@ class Body(Generic[P, R]):
         if context is not None and call is not None:
             call.flow_run = context.flow_run and context.flow_run.id
         with contextlib.suppress(Exception):
-            return (call or self.checked(self.asked.read((context and context.parameters) or {}))).name
+            return (call or self.checked(self.request_type.read((context and context.parameters) or {}))).name
         return self.__name__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -94,7 +94,7 @@ class Body(Generic[P, R]):
         with setting(_CALL, None):  # what this flow calls is checked anew
             try:
                 if call is None:
-                    call = self.checked(self.asked.read(self.__signature__.bind(*args, **kwargs).arguments))
+                    call = self.checked(self.request_type.read(self.__signature__.bind(*args, **kwargs).arguments))
                 request, home = call.request, Home.here()
                 home.make()
                 with room(home), running(request.engine, getattr(request, "refresh", False)):
@@ -119,7 +119,7 @@ class BySettings(ThreadPoolTaskRunner[Any]):
 class Flow(prefect.Flow[P, R]):
     """A flow of evenfold's: a ``prefect.Flow`` that refuses bad input before anything is started."""
 
-    asked: type[Request]  # of its body, whose attributes are the flow's
+    request_type: type[Request]  # of its body, whose attributes are the flow's
 
     def with_options(self, *args: Any, **options: Any) -> Flow[P, R]:
         """Return the flow with other options; see ``prefect.Flow.with_options``."""
@@ -137,7 +137,7 @@ class Flow(prefect.Flow[P, R]):
         body, under_prefect = cast(Body[P, R], self.fn), cast(Any, super().__call__)
         as_any_flow = FlowRunContext.get() is not None or return_state
         with frames_are_tables():
-            request = self.asked.called(args, kwargs)
+            request = self.request_type.called(args, kwargs)
             call = Call(request, "") if as_any_flow else body.checked(request)
         if as_any_flow:
             return under_prefect(return_state=return_state, wait_for=wait_for, **request.parameters)
@@ -217,7 +217,7 @@ def flow(declared: Callable[P, Any], check: Check) -> Callable[[Callable[[Reques
         runner: Any = BySettings()
         # A request says what is wrong with it in a sentence, before Prefect would.
         flow = Flow(body, body.__name__, flow_run_name=body.title, task_runner=runner, validate_parameters=False)
-        flow.__signature__ = body.asked.readable  # type: ignore[attr-defined]
+        flow.__signature__ = body.request_type.readable  # type: ignore[attr-defined]
         return flow
 
     return made

@@ -64,8 +64,8 @@ class Request(BaseModel):
 
         Unknown names are refused with the rest. A frame becomes a file, for parameters travel as JSON.
         """
-        given = inspect.signature(cls.declared).bind_partial(*args, **kwargs).arguments
-        arguments = given.pop("fields", {}) | given
+        bound = inspect.signature(cls.declared).bind_partial(*args, **kwargs).arguments
+        arguments = bound.pop("fields", {}) | bound
         if "data" in arguments:
             arguments["data"] = data_reference(arguments["data"], Home.here())
         return cls.read(arguments)
@@ -147,11 +147,11 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
 def require_used(request: Request) -> None:
     """Raise SplitError for what is given where nothing is done with it, and for a look without a reason."""
     fields = request.parameters
-    named, many, looks = fields.get("manifest"), fields.get("by"), fields.get("on") == "holdout"
+    manifest, many, looks = fields.get("manifest"), fields.get("by"), fields.get("on") == "holdout"
     reason, of_folds = fields.get("reason", "").strip(), request.given(groups.RecordFields)
     of_one = [*request.given(groups.LookFields), *(name for name in of_folds if name != "run_label")]
     of_split = [*(["spec"] if request.spec else []), *request.given(groups.SpecFields)]
-    known = ["rows"] if fields.get("rows") == "known" else []
+    known_rows = ["rows"] if fields.get("rows") == "known" else []
     grows, of_retraining = fields.get("retrain"), request.given(groups.DecideFields)  # of a plan, which takes both
     shared = groups.RetrainFields.__annotations__
     of_evaluation = [name for name in request.given(groups.EvaluateFields) if name not in shared]
@@ -159,12 +159,14 @@ def require_used(request: Request) -> None:
         (grows, of_evaluation, "for an evaluation", "or plan that: retrain=False"),
         (grows is False, of_retraining, "for a retraining", "or plan that: retrain=True (--retrain)"),
         (many, of_one, "for one split, and by makes many", "or by"),
-        (not named, known, "of a split that is named", "or name it: manifest (--manifest)"),
-        (named, of_split, "given beside a manifest, which is a split", "or leave the manifest out to split anew"),
+        (not manifest, known_rows, "of a split that is named", "or name it: manifest (--manifest)"),
+        (manifest, of_split, "given beside a manifest, which is a split", "or leave the manifest out to split anew"),
         (looks, of_folds, "for the folds, and this is a look", "or evaluate the folds: on='folds' (--on folds)"),
         (not looks and reason, ["reason"], "for a look at the holdout", "or look: on='holdout' (--on holdout)"),
     ):
-        require_none(unused if applies else [], why, otherwise)
+        if applies and unused:
+            are, them = verb(len(unused), "is", "are"), verb(len(unused), "it", "them")
+            raise SplitError(f"{listed(unused)} {are} {why}; leave {them} out, {otherwise}.")
     if looks and not reason:
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
 
@@ -183,10 +185,3 @@ def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
 def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
     """Return the recipe, scored by ``metric`` as well."""
     return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
-
-
-def require_none(fields: list[str], why: str, otherwise: str) -> None:
-    """Raise SplitError for ``fields`` that are given where nothing is done with them."""
-    if fields:
-        are, them = verb(len(fields), "is", "are"), verb(len(fields), "it", "them")
-        raise SplitError(f"{listed(fields)} {are} {why}; leave {them} out, {otherwise}.")

@@ -97,11 +97,11 @@ def retrain(request: Request) -> Retraining:
 @retrain.on_failure
 def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:
     """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
-    given = flow_run.parameters
+    parameters = flow_run.parameters
     try:
-        name = flow.asked.read(given).specification.name
+        name = flow.request_type.read(parameters).specification.name
     except Exception:  # that may be why it failed
-        name = given.get("name") or name_of(given.get("data"))
+        name = parameters.get("name") or name_of(parameters.get("data"))
     happened("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))
 
 

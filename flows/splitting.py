@@ -62,13 +62,13 @@ def extend(request: Request) -> ExtendOutcome:
         )  # fmt: skip
     split = growth.split
     # A batch lacks the rows that were there before: the balance is of the manifest's own, and no table is kept.
-    made = recorded(split, split.reused, memory, measure(split.stored(), memory=memory) if batch else None)
+    record = recorded(split, split.reused, memory, measure(split.stored(), memory=memory) if batch else None)
     say_extended(growth)
     if not batch:
         splits.keep_small_snapshot(split, memory)
     tell(notes)
-    said = {"notes": [*growth.notes, *notes], "balance": made.balance, "run_id": made.run_id}
-    return ExtendOutcome(**{**dict(growth), **said})
+    extended = {"notes": [*growth.notes, *notes], "balance": record.balance, "run_id": record.run_id}
+    return ExtendOutcome(**{**dict(growth), **extended})
 
 
 def say_extended(growth: Growth) -> None:

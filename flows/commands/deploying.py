@@ -69,7 +69,7 @@ def deploy(
         if is_address(data):
             require_no_password(data)  # Prefect keeps what it calls a flow with
         fields = {each: value for each, value in options.items() if value is not None}
-        request = published.asked.read({"data": data, **fields})
+        request = published.request_type.read({"data": data, **fields})
         if request.spec.strategy is not None:
             request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
         title = request.spec.name
@@ -151,8 +151,8 @@ def _client(home: Home) -> Iterator[Any]:
     from prefect import get_client
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    kept = None if PREFECT_API_URL.value() else kept_server(home)
-    if not (api := kept.api if kept else PREFECT_API_URL.value()):
+    server = None if PREFECT_API_URL.value() else kept_server(home)
+    if not (api := server.api if server else PREFECT_API_URL.value()):
         raise SplitError("a deployment lives on a Prefect server; set PREFECT_API_URL, or start one with evenfold up.")
     with temporary_settings({PREFECT_API_URL: api}), get_client(sync_client=True) as client:
         yield client

@@ -84,7 +84,7 @@ def test_a_model_of_classes_has_a_split_by_classes() -> None:
         ({"task": "classification", "stratify": ["a"]}, None),
         ({"model": RIDGE}, None),
     ]:
-        request = evaluate.asked.called((frame,), {"target": "y", **more})
+        request = evaluate.request_type.called((frame,), {"target": "y", **more})
         assert request.specification.strategy == strategy, more
 
 

@@ -107,7 +107,7 @@ def test_a_frame_that_was_changed_is_another(home: Home) -> None:
 def test_a_frame_is_called_the_table_and_its_split_by_eight_digits(home: Home) -> None:
     with pytest.raises(SplitError, match=r"^the table has 1 row; at least"):
         evaluate(small(1), target="y", engine="plain")
-    assert re.fullmatch("table-[0-9a-f]{8}", evaluate.asked.called((small(60),), {}).specification.name)
+    assert re.fullmatch("table-[0-9a-f]{8}", evaluate.request_type.called((small(60),), {}).specification.name)
 
 
 @pytest.mark.parametrize(
