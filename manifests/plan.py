@@ -113,19 +113,19 @@ class Plan:
             require_columns([*roles, *types], source.names)
         # Without a copy where it lies on disk.
         canonical = pa.Table.select if in_order else partial(canonical_table, types=types)
-        table = None
+        # What chooses a strategy is read together with what it will need, and once.
+        table = source.table(roles) if roles and not self.spec.strategy else None
         if not self.spec.strategy:
-            # What chooses a strategy is read together with what it will need, and once.
-            table = source.table(roles or source.names[:1])
             chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical(table, [name]).column(0)))
             self.spec = self.spec.model_copy(update={"strategy": chosen})
         self.splitter = self.spec.splitter()
         self.packs_groups = bool(self.splitter.by_group_table and self.spec.columns.group)
         require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
-        table = source.table(used or source.names[:1]) if table is None else table
         if not used:  # of a plain k-fold without a key the number of rows alone has to be known
-            return pa.table({"row": np.arange(table.num_rows)}), None
+            n = source.n_rows or source.table(source.names[:1]).num_rows
+            return pa.table({"row": np.arange(n)}), None
+        table = source.table(used) if table is None else table
         for field in table.select(used).schema:
             if field.name not in types and SEVERAL_TYPES in (field.metadata or {}):
                 raise SplitError(field.metadata[SEVERAL_TYPES].decode())

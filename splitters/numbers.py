@@ -107,18 +107,20 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
     """
     if isinstance(values, Coded):
         return values.codes, values.levels
-    from pandas import factorize
-
     array = present(values, name)
     if array.dtype.kind not in "biufmM" or array.dtype.itemsize > 8:
-        array = array.astype(object)
+        seen: dict[Any, int] = {}  # not by pandas, of which some versions read a text to its first NUL alone
+        try:
+            numbers = (seen.setdefault(value, len(seen)) for value in array.tolist())
+            return np.fromiter(numbers, np.int64, array.size), list(seen)
+        except TypeError as error:
+            what = f"{name} holds values that cannot be compared ({reason_of(error)})"
+            raise SplitError(f"{what}; pass numbers or text.") from None
+    from pandas import factorize
+
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    try:
-        # Times as whole numbers: pandas makes other units of them.
-        codes, levels = factorize(array.view(np.int64) if array.dtype.kind in "mM" else array)
-    except TypeError as error:
-        what = f"{name} holds values that cannot be compared ({reason_of(error)})"
-        raise SplitError(f"{what}; pass numbers or text.") from None
+    # Times as whole numbers: pandas makes other units of them.
+    codes, levels = factorize(array.view(np.int64) if array.dtype.kind in "mM" else array)
     return codes, np.asarray(levels).view(array.dtype).tolist()
 
 

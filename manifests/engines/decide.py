@@ -121,7 +121,7 @@ def planned(
     if engine == "memory":
         return Plan(request, source)
     if not names:  # then rows are nothing but their numbers
-        n = sum(part.num_rows for part in source.batches(source.names[:1]))
+        n = source.n_rows or sum(part.num_rows for part in source.batches(source.names[:1]))
         return Plan(request, pa.table({"row": np.arange(n)}), in_order=True)
     table = spilled(source, names, request.types, request.columns.key, engine, bytes_of_memory(memory), Path(to))
     try:

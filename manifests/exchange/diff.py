@@ -150,7 +150,7 @@ def _ways(a: Manifest, b: Manifest, of: Any, to: Any, classes: Classes | None, r
 
 
 def _counted(classes: Any) -> dict[str, int]:
-    counts = classes.value_counts(sort=False)
+    counts = pd.Series(classes).value_counts(sort=False)
     return {str(name): int(n) for name, n in counts.items() if n}
 
 

@@ -124,9 +124,8 @@ class CsvFile:
         n_rows, batch = 0, None
         with self._unpacked() as stream:
             reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
-            chosen = list(columns) or reader.schema.names
-            empty = [pa.array([], reader.schema.field(name).type) for name in chosen]
-            yield pa.RecordBatch.from_arrays(empty, chosen)
+            nothing = pa.RecordBatch.from_arrays([pa.array([], each.type) for each in reader.schema], reader.schema.names)
+            yield nothing.select(list(columns)) if columns else nothing  # by place: names may be there twice
             for batch in reader:
                 n_rows += batch.num_rows
                 read = batch.select(list(columns)) if columns else batch

@@ -206,7 +206,7 @@ def test_a_column_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
     for engine in ("memory", "duckdb", "auto"):
         with pytest.raises(SplitError, match="2 columns are called 'x'"):
             decide({"columns": {"key": "id", "target": "x"}}, path, engine=engine, to=tmp_path)
-    assert read_table(path, ["id"]).num_rows == 3
+    assert decide({"columns": {"key": "id"}, "params": {"n_splits": 3}}, path).n == read_table(path, ["id"]).num_rows == 3
 
 
 def test_whole_numbers_beyond_64_bits_lose_no_digit(tmp_path: Path) -> None:
@@ -231,6 +231,7 @@ def test_intervals_and_mixed_values_hinder_no_column_beside_them(tmp_path: Path)
         frame[name] = pd.Series([odd] * 40, dtype=object)
     frame["sparse"] = pd.arrays.SparseArray(x)
     table = read_table(frame)
+    assert decide({"strategy": "KFold"}, frame[["mixed"]], engine="memory").n == 40
     assert table.column("sparse").to_pylist() == x.tolist()
     assert table.column("bin").to_pylist()[0] == "(-0.001, 0.25]" == table.column("part").to_pylist()[0]
     assert table.column("bin").type.ordered
