@@ -124,8 +124,9 @@ class CsvFile:
         n_rows, batch = 0, None
         with self._unpacked() as stream:
             reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
-            nothing = pa.RecordBatch.from_arrays([pa.array([], each.type) for each in reader.schema], reader.schema.names)
-            yield nothing.select(list(columns)) if columns else nothing  # by place: names may be there twice
+            nothing: list[pa.Array] = [pa.array([], kind) for kind in reader.schema.types]  # names may be there twice
+            first = pa.RecordBatch.from_arrays(nothing, schema=reader.schema)
+            yield first.select(list(columns)) if columns else first
             for batch in reader:
                 n_rows += batch.num_rows
                 read = batch.select(list(columns)) if columns else batch

@@ -206,7 +206,7 @@ def test_a_column_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
     for engine in ("memory", "duckdb", "auto"):
         with pytest.raises(SplitError, match="2 columns are called 'x'"):
             decide({"columns": {"key": "id", "target": "x"}}, path, engine=engine, to=tmp_path)
-    assert decide({"columns": {"key": "id"}, "params": {"n_splits": 3}}, path).n == read_table(path, ["id"]).num_rows == 3
+    assert decide({"columns": {"key": "id"}, "params": {"n_splits": 3}}, path).n == 3
 
 
 def test_whole_numbers_beyond_64_bits_lose_no_digit(tmp_path: Path) -> None:
