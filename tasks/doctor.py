@@ -142,13 +142,15 @@ def deployed(client: Any, now: datetime) -> Iterator[Finding]:
             coming = _runs(client, deployment, ["SCHEDULED"], "EXPECTED_START_TIME_ASC")
             silent += [] if coming else [deployment.name]
             late += [deployment.name] if coming and coming[0].expected_start_time < now - LATE else []
-        if OURS in deployment.tags:
+        ours, retrains = OURS in deployment.tags, (deployment.entrypoint or "").endswith("retrain")
+        ended: list[Any] = []
+        if ours or retrains:
             ended = _runs(client, deployment, ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], "END_TIME_DESC")
-            for run in takewhile(lambda run: not run.state.is_completed(), ended):
-                why = str(run.state.message).partition("\n")[0][:120]
-                broken.append(f"{run.name} ({run.state.name.upper()}: {why})")
-            if len(coming) > 1 and (deployment.entrypoint or "").endswith("retrain"):
-                ages.append(_age(deployment, ended, coming, now))
+        for run in takewhile(lambda run: not run.state.is_completed(), ended if ours else ()):
+            why = str(run.state.message).partition("\n")[0][:120]
+            broken.append(f"{run.name} ({run.state.name.upper()}: {why})")
+        if retrains and len(coming) > 1:
+            ages.append(_age(deployment, ended, coming, now))
     yield _named(
         "Prefect schedules", silent, "active schedules without a scheduled run", "every one has its next",
         "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'.",

@@ -7,7 +7,7 @@ once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -122,7 +122,7 @@ def _grid(source: Any) -> Any:
             raise ModelError(f"the grid {str(source)!r} cannot be read: {reason_of(error)}") from None
     values = grid.values() if isinstance(grid, Mapping) else ()
     if not values or not all(
-        isinstance(each, Iterable) and not isinstance(each, (str, Mapping)) and [*each] for each in values
+        isinstance(each, Sequence) and each and not isinstance(each, (str, bytes)) for each in values
     ):
         raise ModelError(f"the grid {grid!r} names no lists of values; write {{name: [value, value]}}.")
     return {name: list(each) for name, each in grid.items()}

@@ -181,8 +181,10 @@ def made_by(plan: Plan, home: Home, name: str = "*") -> Iterator[Path]:
     """Yield the versions of a name, or of all, that were decided by this very plan."""
     order = parts_of(plan.splitter)
     for folder, header in versions_below(home, name, plan.plan_id):
-        same_order = not order or parts_of(StoredManifest(folder).spec.splitter()) == order
-        if header["plan_id"] == plan.plan_id and same_order:
+        # What is damaged has no order that could be read: it is made anew in its place.
+        if header["plan_id"] == plan.plan_id and (
+            not order or not is_intact(folder) or parts_of(StoredManifest(folder).spec.splitter()) == order
+        ):
             yield folder
 
 

@@ -263,18 +263,18 @@ def job_of(work: Work, i: Fits, of: str | int = "folds") -> Job:
         # -1 is no position: it parts the two sides, so that no other pair has the same bytes.
         digest = _digest(train, np.array([-1]), test)
         return Job(name, f"pair {digest}", [((train, test), {"name": name})], scored=False)
-    if i in ("all rows", "holdout"):
+    if of == "folds" and i in ("all rows", "holdout"):
         rows = manifest.in_use.unlocked
         train, test = manifest.locked_pair() if i == "holdout" else (rows, rows)
         identity = manifest.split_id if i == "holdout" else _digest(rows)
         return Job(str(i), f"{i} {identity}", [((work.at_hand(train), work.at_hand(test)), {"name": i})])
-    if isinstance(i, (tuple, list)):
+    if of == "folds" and isinstance(i, (tuple, list)):
         if not (len(i) == 2 and all(_number(end, n) for end in i) and i[0] < i[1]):
             raise SplitError(f"{title} has no block {i!r}; give (first, last + 1) of its {n:,} splits, as (0, {n}).")
         name = f"{'draws' if manifest.kind == 'draws' else 'folds'} {i[0]}-{i[1] - 1}"
         digest = digest_json([_of_split(work, number) for number in range(*i)])
         return Job(name, digest, (_fit_of(work, number) for number in range(*i)))
-    if isinstance(i, str) or not _number(i, n - 1):
+    if isinstance(i, (str, tuple, list)) or not _number(i, n - 1):
         raise SplitError(f"{title} has no split {i!r}; its {n:,} are called 0 to {n - 1}.")
     name = membership.split_title(i)
     if of == "inside":

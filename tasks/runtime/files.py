@@ -95,14 +95,12 @@ def data_reference(data: Any, home: Home) -> str:
     return str(path)
 
 
-_OF_A_FRAME = re.compile(r"[^\s'\"]*[0-9a-f]{32}\.parquet")
-
-
 @contextmanager
 def frames_are_tables() -> Iterator[None]:
     """Have what is refused inside the block say "the table" of a frame's file, which nobody has named."""
     try:
         yield
     except (SplitError, ModelError) as error:
-        error.args = (_OF_A_FRAME.sub("the table", str(error)),)
+        of_a_frame = rf"{re.escape(str(Home.here().data))}/[0-9a-f]{{32}}\.parquet"
+        error.args = (re.sub(of_a_frame, "the table", str(error)),)
         raise

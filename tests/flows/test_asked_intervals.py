@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evaluations import nested_of
-from evenfold.estimates import INTERVALS
+from evenfold.estimates import INTERVALS, ModelError
 from evenfold.flows import Evaluation, evaluate, tune
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -184,3 +184,5 @@ def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(home: Home) 
     assert steps == dict(enumerate(made.scores))
     with pytest.raises(SplitError, match=r"cannot split the training rows .* tune without nested"):
         tune(frame, spec=spec, model=model, grid={"C": [0.01, 1.0]}, nested=True, engine="plain")
+    with pytest.raises(ModelError, match="names no lists of values"):
+        tune(frame, spec=spec, model=model, grid={"C": (each for each in [1.0])}, engine="plain")

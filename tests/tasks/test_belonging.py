@@ -109,6 +109,8 @@ def test_a_split_or_block_that_there_is_not_is_refused(path: str) -> None:
     for block in ((0, 0), (2, 1), (0, 9), (-1, 2), (0.0, 2.0), (0, 1, 2), ("0", "2")):
         with pytest.raises(SplitError, match=r"^rows 1\.0 has no block .*; give \(first, last \+ 1\) of its 3 splits"):
             fit_fold.fn(made, block, RIDGE)
+    with pytest.raises(SplitError, match=r"^rows 1\.0 has no split \(0, 2\);"):
+        fit_fold.fn(made, (0, 2), RIDGE, of="inside")
     assert len(fit_fold.fn(made, [0, 2], RIDGE).scores) == 2
 
 

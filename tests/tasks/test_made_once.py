@@ -74,6 +74,9 @@ def test_parts_in_another_order_are_another_split_whatever_was_decided_before(
     assert (before.version, after.version) == ("1.0", "2.0")
     assert decided("rows", "train", "test") == before
     assert newest(home, before.stored().spec) is None
+    manifest = Path(before.uri, "manifest.json")
+    manifest.write_text(manifest.read_text().replace('"params": {"parts"', '"params": {"damaged"'))
+    assert decided("rows", "train", "test").split_id == before.split_id
 
 
 def test_a_record_of_a_split_that_broke_off_is_completed_by_what_rests_on_it(home: Home, tmp_path: Path) -> None:
