@@ -87,17 +87,22 @@ def deploy(
                 concurrency_limit=ConcurrencyLimitConfig.model_validate({"limit": 1, "collision_strategy": "ENQUEUE"}),
             )  # fmt: skip
             current = client.read_deployment(deployment.apply())
-    what = "updated" if earlier else "made"
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
-    paused, changes = current.paused or _is_idle(current), _changes(earlier, current) if earlier else {}
+    return _answer(f"{flow}/{name}", when, pool, kind, earlier, current)
+
+
+def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: Any) -> Answer:
+    """Return what came of a deployment, and its words."""
+    what, changes = ("updated", _changes(earlier, current)) if earlier else ("made", {})
+    paused = current.paused or _is_idle(current)
     words = [
-        f"{flow}/{name}: {what}; {when}, in pool {pool} ({kind})",
+        f"{title}: {what}; {when}, in pool {pool} ({kind})",
         *(["  it is paused, and stays so: prefect deployment schedule resume ..."] if paused else []),
         *(f"  {fact}: {was} -> {now}" for fact, (was, now) in changes.items()),
         f"  a worker takes its runs: prefect worker start --pool {pool}",
     ]
-    came = {"deployment": f"{flow}/{name}", "id": str(current.id), "what": what, "pool": pool, "type": kind}
-    return Answer(came | {"paused": paused, "changes": changes}, "\n".join(words))
+    facts = {"deployment": title, "id": str(current.id), "what": what, "pool": pool, "type": kind, "paused": paused}
+    return Answer(facts | {"changes": changes}, "\n".join(words))
 
 
 def _variables(home: Home, kind: str, image: str, retries: int | None) -> Mapping[str, object]:
