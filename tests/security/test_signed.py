@@ -226,8 +226,8 @@ def test_an_edited_champion_is_refused_until_a_person_trusts_it(shop: MlflowClie
         told = evenfold(tmp_path, "trust", f"shop@{version}", "--yes")
         assert told.returncode == 0, told.stderr
         digest = shop.get_model_version("shop", version).tags["evenfold.model_sha256"]
-        assert '"estimator": "sklearn.linear_model:Ridge"' in told.stdout
-        assert digest in told.stdout
+        assert '"estimator": "sklearn.linear_model:Ridge"' in told.stderr
+        assert digest in told.stderr
         require_signed_version(shop.get_model_version("shop", version))
         assert evenfold(tmp_path, "trust", f"shop@{version}", "--yes", EVENFOLD_CLOSED="1").returncode == 2
 
