@@ -283,7 +283,7 @@ def judged(
         elif outcome is None or (gate.limit is not None and outcome.figure <= gate.limit):
             passed[name] = outcome.message if outcome else ""
         else:
-            finding = _finding(name, gate, priced(outcome) if priced else outcome)
+            finding = _finding(name, gate, priced(outcome) if priced and outcome.remedy else outcome)
             if reason := (reasons or {}).get(name):
                 ignored.append(finding.model_copy(update={"reason": reason, "gate": "passed"}))
             else:

@@ -280,11 +280,12 @@ class _Look:
             drawn = self.train[stream.below(len(self.train), some.size)]
             targets = _exchanged(self.data[self.target], self.train[some], drawn)
             again = _numbers(self.again(self.data.assign(**{self.target: targets}))[0])
-            if len(again) == len(first):
+            if len(again) == len(first) == len(self.train):
                 steps.append((again - own).iloc[some].assign(**{self.target: y[drawn]}))
         follows: dict[str, float] = {}
+        differences = pd.concat(steps).replace([np.inf, -np.inf], np.nan) if steps else first[:0]
         for name in first if steps else ():
-            dx, dy = pd.concat(steps)[[name, self.target]].replace([np.inf, -np.inf], np.nan).dropna().to_numpy().T
+            dx, dy = differences[[name, self.target]].dropna().to_numpy().T
             varies = dx.size > 20 and dx.std() > 1e-9 < dy.std()
             if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < BY_CHANCE:
                 follows[str(name)] = float(np.abs(dx).mean() / max(np.nanstd(own[name]), 1e-12))

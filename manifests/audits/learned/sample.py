@@ -320,7 +320,8 @@ def parts_of(column: Column, regular: bool = False) -> Iterator[tuple[str, str, 
         return
     most = min(int(pieces.str.len().max()), MOST_PARTS)
     parts = [(f"part {i + 1}", f"[{i}]", pieces.str[i]) for i in range(most)]
-    parts += [(f"the first {i} parts", f"[:{i}].str.join('')", pieces.str[:i].str.join("")) for i in range(2, most)]
+    first = [(i, pieces.str[:i].str.join("").replace("", None)) for i in range(2, most)]
+    parts += [(f"the first {i} parts", f"[:{i}].str.join('')", part) for i, part in first]
     for words, taken, part in parts:
         yield words, taken, part[0], _by_row(column, pd.factorize(part)[0], -1.0).astype(np.int64)
 

@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome, needed
 from evenfold.manifests.audits.statistics import Array, Codes, correlation, f_chance, level_means, without_gaps
 from evenfold.manifests.tables.canonical import amount, listed, verb
@@ -85,7 +84,7 @@ def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:
                 continue
             if rates[i]:
                 yield from _mean_target(column, outcomes, codes, f"the rows of one {name}")
-            if column.fractional and (alike := follows[:, i].min()) < -ALL_BUT_ONE:
+            if column.fractional and (alike := follows[i]) < -ALL_BUT_ONE:
                 words = f"the mean target of the others among the rows of one {name}"
                 yield column.name, f"{words}, correlation {alike:.3f} with the own there"
 
@@ -97,38 +96,39 @@ def _mean_target(column: Column, outcomes: Array, codes: Codes, words: str) -> S
 
 
 def _inside(blocks: list[Array], spread: Array, outcomes: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
-    """Return which features may hold rates of these levels, and how closely each goes with its row's targets in them.
+    """Return which features may hold rates of these levels, and how each goes with its row's targets in them at least.
 
     Rates lie much closer inside a level than between levels, and means without the own row, times the others, on a
     falling line. ``blocks`` are the features side by side, of which 1,000 rows are asked.
     """
     sizes = np.bincount(codes + 1)[1:]
     if sizes[sizes > 1].sum() < LEAST_ROWS:
-        return np.ones(spread.size, dtype=np.bool_), np.zeros((len(outcomes.T), spread.size))
+        return np.ones(spread.size, dtype=np.bool_), np.zeros(spread.size)
     rows = _drawn(codes, sizes)
     level, others = np.unique(codes[rows], return_inverse=True)[1], sizes[codes[rows], None] - 1.0
     levels = csr_array((np.ones(rows.size), (level, np.arange(rows.size))))
     scatter, follows, y = list[Array](), list[Array](), outcomes[rows] - outcomes.mean(axis=0)
+    weights = np.hstack([np.ones_like(others), np.square(others)]).T
     for block in blocks:
         x = block[rows]
         there = ~np.isnan(x)
+        there = there[:, :1] if there.all() else there  # one column stands for all
         counts = levels @ there.astype(np.float64)
 
         def inside(values: Array, there: Any = there, counts: Array = counts) -> Array:
             means = levels @ np.where(there, values, 0.0) / np.maximum(counts, 1.0)
             return np.where(there, values - means[level], 0.0)
 
-        own = inside(x)
-        scatter.append(np.square(own).sum(axis=0) / np.maximum((counts - 1.0).sum(axis=0), 1.0))
-        own *= others
-        targets = np.stack([inside(outcome[:, None]) for outcome in y.T])
-        products = np.square(own).sum(axis=0) * np.square(targets).sum(axis=1)
-        alike = (targets * own).sum(axis=1) / np.sqrt(np.maximum(products, 1e-300))
-        moving = np.square(own).sum(axis=0) > ROUNDING * np.square(others * np.where(there, x, 0.0)).sum(axis=0)
+        own, targets = inside(x), np.stack([inside(outcome[:, None]) for outcome in y.T])
+        (spread_x, x_x), (_, all_x) = (weights @ np.square(side) for side in (own, np.where(there, x, 0.0)))
+        scatter.append(spread_x / np.maximum((counts - 1.0).sum(axis=0), 1.0))
+        products = x_x * np.square(targets).sum(axis=1)
+        alike = np.einsum("kij,ij->kj", targets * others, own) / np.sqrt(np.maximum(products, 1e-300))
+        moving = x_x > ROUNDING * all_x
         moving = moving & (np.square(targets).sum(axis=1) > ROUNDING * np.square(y).sum(axis=0)[:, None])
-        follows.append(np.where(moving, alike, 0.0))
+        follows.append(np.where(moving, alike, 0.0).min(axis=0))
     most = 1.5 * min(NOISE * codes.size / max(float((sizes - 1.0)[sizes > 1].sum()), 1.0), 0.5)
-    return np.concatenate(scatter) <= most * spread, np.concatenate(follows, axis=1)
+    return np.concatenate(scatter) <= most * spread, np.concatenate(follows)
 
 
 def _drawn(codes: Codes, sizes: Codes) -> Codes:
@@ -137,8 +137,9 @@ def _drawn(codes: Codes, sizes: Codes) -> Codes:
     total = np.cumsum(np.where(sizes > 1, np.minimum(sizes, FIRST_OF_A_LEVEL), 0)[np.argsort(place)])
     use = np.append((sizes > 1) & (place <= np.searchsorted(total, FIRST_ASKED)), False)
     rows = np.flatnonzero(use[codes])
-    places = pd.Series(place[codes[rows]], index=rows).sort_values(kind="stable")
-    return places.index[places.groupby(places).cumcount() < FIRST_OF_A_LEVEL].to_numpy()[:FIRST_ASKED]
+    rows = rows[np.argsort(place[codes[rows]], kind="stable")]
+    places = place[codes[rows]]
+    return rows[np.arange(rows.size) - np.searchsorted(places, places) < FIRST_OF_A_LEVEL][:FIRST_ASKED]
 
 
 def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:

@@ -59,13 +59,11 @@ class RecordedScore:
     @property
     def chance(self) -> tuple[float, str] | None:
         """The most that chance may take off it, and what that is in words; None where no number says it."""
+        half, what = nan, "twice the spread of the champion's splits, with no interval,"
         if self.low is not None and self.high is not None:
             half, what = (self.high - self.low) / 2, "half the width of the champion's recorded interval"
-        else:
-            half, what = (
-                2 * (nan if self.sd is None else self.sd),
-                "twice the spread of the champion's splits, with no interval,",
-            )
+        elif self.sd is not None:
+            half = 2 * self.sd
         return (half, what) if isfinite(half + self.value) else None
 
 
@@ -104,13 +102,9 @@ def _read(read: Callable[..., T], content: object, what: str, remedy: str) -> T:
         return read(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        why = one_line(
-            ": ".join(
-                filter(None, [".".join(map(str, first["loc"]))[:60], first["msg"].removeprefix("Value error, ")])
-            ),
-            200,
-        )
-    raise SplitError(f"{what} cannot be read ({why.rstrip('.;')}); put back what was there, {remedy}.")
+    place, why = ".".join(map(str, first["loc"]))[:60], first["msg"].removeprefix("Value error, ")
+    why = one_line(f"{place}: {why}" if place else why, 200).rstrip(".;")
+    raise SplitError(f"{what} cannot be read ({why}); put back what was there, {remedy}.")
 
 
 def moved_code(champion: Champion) -> list[str]:
