@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters import BalancedGroupKFold, BalancedKFold
-from evenfold.splitters.numbers import MOST_CLASSES_OF_INTEGERS
+from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS
 from iterstrat.ml_stratifiers import MultilabelStratifiedKFold
 from sklearn.model_selection import StratifiedGroupKFold
 
@@ -31,7 +31,7 @@ class Work:
         y = np.repeat(np.tile(np.arange(n_classes), n_groups), self.table.ravel())
         order = np.random.default_rng(99).permutation(groups.size)
         # Integers of more than 20 values are numbers to a splitter; written out they are the classes that they are.
-        self.groups, self.y = groups[order], y[order] if n_classes <= MOST_CLASSES_OF_INTEGERS else y[order].astype(str)
+        self.groups, self.y = groups[order], y[order] if n_classes <= MOST_CLASSES_OF_NUMBERS else y[order].astype(str)
 
     def ours(self, **parameters: Any) -> tuple[Any, float]:
         """Return the fold of each group and the seconds."""

@@ -122,7 +122,7 @@ def read_document(text: str) -> Any:
     """Return the plain values in a YAML or JSON text.
 
     Raises ValueError for what is neither, for values that YAML cannot make, for those that are nested more than 50
-    deep, and for more than a million of them, however short the text that stands for them.
+    deep, and for more than two million of them with their names, however short the text that stands for them.
     """
     import yaml
 
