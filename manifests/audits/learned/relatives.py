@@ -84,7 +84,7 @@ def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     hits = {each: sharing for each in candidates if (sharing := shared(sample, each, len(candidates)))}
     if not hits:
         return None
-    best, *others = sorted(hits, key=lambda each: (not hits[each][2], -hits[each][0]))
+    best, *others = sorted(hits, key=lambda each: (not hits[each][2], -round(hits[each][0], 6)))
     codes = several(best.codes)
     units, n_rows, n_clusters = sample.units(codes), np.count_nonzero(codes >= 0), np.unique(codes[codes >= 0]).size
     apart, places, where = crossings(sample.joined, units)
@@ -276,13 +276,16 @@ def unnamed_entities(tied: Sample) -> Outcome:
         by_chance = effects[each].chance * len(candidates) >= CHANCE
         return not by_chance and each.least <= effects[each].share < GIVES_IT_AWAY
 
-    likely = sorted(filter(is_likely, candidates), key=lambda each: (-effects[each].share, each.codes.max()))
+    likely = sorted(filter(is_likely, candidates), key=lambda each: (-round(effects[each].share, 6), each.codes.max()))
     return not_whole(tied, likely[:MOST_ASKED])
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:
-    """Yield each column, each key column of several, and the parts of a text key that separators or digits set off."""
-    for column in sample.columns.values():
+    """Yield each column, each key column of several, and the parts of a text key that separators or digits set off.
+
+    Texts come before numbers: where both tell the same rows apart, a name is the better group.
+    """
+    for column in sorted(sample.columns.values(), key=lambda column: column.kind != "category"):
         if column.kind == "category" or (_is_shared(column.codes) and _is_no_quantity(column.codes, sample)):
             yield Candidate(f"agree in {column.name!r}", column.codes, column.name, columns=(column,))
     spec, keys = sample.joined.manifest.spec, sample.key_columns()
