@@ -204,7 +204,7 @@ class _Record:
         about = {"estimator": model["estimator"], "params": model.get("params"), "split": split.name}
         series: dict[str, dict[int, float]] = {}
         if split.n_splits <= MOST_FOLDS:  # where some failed, the others keep their numbers
-            numbers = [fit.i for fit in of.fits if isinstance(fit.i, int)] or [score.fold for score in self.scores]
+            numbers = [i for fit in of.fits if fit.scores for i in fit.splits] or [each.fold for each in self.scores]
             for number, score in zip(numbers, self.scores, strict=True):
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value

@@ -42,7 +42,7 @@ def test_an_estimate_of_some_splits_says_so_and_takes_no_record_of_all_away(path
     assert re.fullmatch(rf"Ridge on rows 1.0: R2 .*; {some.errors[0]}", repr(some))
     assert some.errors[0] in str(some._repr_html_())
     assert aggregate.fn(made, fits[:2], errors=["fold 2: lost"]).errors == ["fold 2: lost"]
-    whole = aggregate.fn(made, fits)
+    whole = aggregate.fn(made, [fit_fold.fn(made, (0, 2), RIDGE), fits[2]])
     assert whole.errors == []
     before = record_evaluation.fn(made, some).run_id
     assert client.get_run(before).data.tags["evenfold.partial"] == "true"

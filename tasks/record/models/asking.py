@@ -38,8 +38,8 @@ class Reply(RunInput):
     """The form that a person fills in at Prefect's page of a suspended run."""
 
     answer: Literal["approve", "refuse"]
-    reason: str = Field(min_length=1, max_length=MOST_REASON, description="Why; it is kept with the model.")
-    name: str = Field(min_length=1, max_length=MOST_NAME, description="Who says so.")
+    reason: str = Field(pattern=r"\S", max_length=MOST_REASON, description="Why; it is kept with the model.")
+    name: str = Field(pattern=r"\S", max_length=MOST_NAME, description="Who says so.")
 
 
 class Question(Outcome):
