@@ -45,7 +45,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
             )
     if not sentences:
         return None
-    rows, folds = joined.crossing(*codes)  # a row may cross by several
+    rows, folds = joined.crossing(*codes) if len(codes) > 1 else (crossing, places)  # a row may cross by several
     ours = names == joined.manifest.spec.columns.grouped
     remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
     figures, together = {"rows": int(rows.sum()), "folds": folds}, joined.together()
