@@ -155,7 +155,7 @@ def read_evaluation(run_id: str) -> Recorded:
         except Exception as error:  # MLflow's differ by store
             raise SplitError(
                 f"run {run_id} ({run.info.run_name}) kept no predictions.parquet that can be read "
-                f"({reason_of(error)[:200]}); compare evaluations of folds, or evaluate it again."
+                f"({redacted(reason_of(error))[:200]}); compare evaluations of folds, or evaluate it again."
             ) from None
         return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions, sha256(path))
 

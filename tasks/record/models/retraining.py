@@ -126,9 +126,9 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
 def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierLook]:
     """Return the comparisons of a name, as ``read_looks`` does; of those that began ``before`` one alone."""
     looks = []
-    for run in sorted(model.retrainings(), key=_place):
-        decision = signatures.decision_in(run.data.tags, f"run {run.info.run_id}")
-        if decision is not None and (before is None or _place(run) < _place(before)):
+    runs = sorted(model.retrainings(), key=_place)
+    for run in [each for each in runs if before is None or _place(each) < _place(before)]:
+        if decision := signatures.decision_in(run.data.tags, f"run {run.info.run_id}"):
             day, ours = start_of(run), signatures.is_signed_decision(run)
             looks.append(EarlierLook.of(decision, day) if ours else EarlierLook(day, decision.spent))
     return looks
