@@ -62,10 +62,8 @@ def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: st
     False where only a reader to the end would know how many rows there are.
     """
     source = source_of(data)
-    # What is not there, or there twice, whoever reads it says.
-    names = [name for name in columns or source.schema.names if source.schema.get_field_index(name) >= 0]
-    rows = source.about_rows
-    return rows is not None and rows * source.bytes_a_row(names) * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
+    rows, each = source.about_rows, source.bytes_a_row(columns or source.names)
+    return rows is not None and rows * each * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 
 def require_rows(

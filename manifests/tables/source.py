@@ -77,7 +77,8 @@ class Source(ABC):
 
     def bytes_a_row(self, columns: Iterable[str]) -> int:
         """Return about how many bytes a row of ``columns`` takes in memory."""
-        types = [self.schema.field(name).type for name in columns]
+        names = set(columns)  # of one that is absent, or there twice, whoever reads it says so
+        types = [field.type for field in self.schema if field.name in names]
         fixed = sum(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in types)
         return int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
 
