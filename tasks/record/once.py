@@ -12,7 +12,7 @@ from evenfold.tasks.record.entries import run_key, unless_usual, with_code
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of, users_experiment
 from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.runtime.files import write_aside
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, locked
 
 if TYPE_CHECKING:
     from evenfold.tasks.work import Work
@@ -35,9 +35,10 @@ def made_once(
     if content and not again and key in seen and seen[key][1] == content:
         return seen[key][0], False
     tracker = tracker_of(split)
-    existing = tracker.find(key)
-    stays = not again and tracker.is_complete(existing, content, files)
-    run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
+    with locked(home.locks, f"once/{home.tracking_uri}/{key}"):  # of two at once, the second finds what the first made
+        existing = tracker.find(key)
+        stays = not again and tracker.is_complete(existing, content, files)
+        run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
     if stays:
         tracker.tell(run_id, tags)
     if content and home.tracks_here:

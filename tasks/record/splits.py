@@ -35,7 +35,8 @@ from evenfold.tasks.runtime.home import Home, Settings, redacted
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_here, flow_run_tags, is_refreshing, publish, step
-from prefect.runtime import deployment, flow_run
+from prefect.context import FlowRunContext
+from prefect.runtime import flow_run
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Run
@@ -81,7 +82,10 @@ def command() -> str:
     """
     if CALLED_WITH:  # not what a script of the user's was called with, which may hold anything
         return re.sub(r"[^\s=']*/", "", redacted(f"evenfold {shlex.join(CALLED_WITH)}"))[:500]
-    return f"deployment of {flow_run.flow_name}" if deployment.id else Path(sys.argv[0]).name or "python"
+    run, program = FlowRunContext.get(), Path(sys.argv[0]).name
+    if run and run.flow_run and run.flow_run.deployment_id:  # for the runtime's deployment.id asks the server each time
+        return f"deployment of {flow_run.flow_name}"
+    return {"": "python", "-c": "python", "ipykernel_launcher.py": "notebook"}.get(program, program)
 
 
 # What MLflow calls the types of our columns; all others are times.

@@ -189,7 +189,7 @@ class Tracker:
             run = None if parent in self.made else self.find(entry.key)
             if run is None:
                 about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
-                run = self.client.create_run(self.experiment_id, tags=about, run_name=entry.name)
+                run = self.client.create_run(self.experiment_id, tags=_cut(entry.tags) | about, run_name=entry.name)
                 self.made.add(run.info.run_id)
             else:
                 self.made.discard(run.info.run_id)

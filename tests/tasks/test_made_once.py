@@ -31,9 +31,7 @@ def test_an_audit_is_kept_until_a_file_is_written_again(home: Home, tmp_path: Pa
     rows().to_parquet(path)
     made = split.fn(str(path), key="id", target="y", strategy="KFold")
     first, second = finished_here(audit_split, made), finished_here(audit_split, made)
-    assert (first.cached, second.cached) == (False, True)
-    assert second.value == first.value
-    assert not second.value.failed
+    assert (first.cached, second.cached, second.value, second.value.failed) == (False, True, first.value, [])
     rows().assign(z=rows()["y"] * 3).to_parquet(path)
     third = finished_here(audit_split, made)
     assert not third.cached
