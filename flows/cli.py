@@ -126,7 +126,8 @@ def _stop_at(error: Any) -> None:
     words = f"{error.message}; did you mean {' or '.join(near)}?" if near else error.format_message()
     if words:
         words = " ".join(words.replace("Value error, ", "").split()).rstrip(".")
-        _stop(f"{words[:1].lower()}{words[1:]}{'' if near else f'; {path} --help shows what it takes.'}", BAD_INPUT)
+        more = "" if words.endswith("?") else f"; {path} --help shows what it takes."
+        _stop(f"{words[:1].lower()}{words[1:]}{more}", BAD_INPUT)
     sys.exit(BAD_INPUT)
 
 

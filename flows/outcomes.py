@@ -260,7 +260,7 @@ class Segments(Displayed, Outcome):
         return f"Segments of {self.name} by {self.by}: {self.model.title}, {scored:,} of {len(self.segments):,} scored"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each segment: its rows, metric, value, ends of the interval, audit, split, why it failed."""
+        """Return a row for each segment: its rows, audit, split, why it failed, metric, value, ends of the interval."""
         scores = [_row(each.estimate, ("metric", "value")) for each in self.segments]
         about = [each.model_dump(exclude={"estimate"}) for each in self.segments]
         return pd.DataFrame([of | score for of, score in zip(about, scores, strict=True)])

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
-from evenfold.manifests import Audit, digest_json, name_of, read_header
+from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
 from evenfold.manifests.store.write import STAGED, owned
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
@@ -95,13 +95,13 @@ def retrain(request: Request) -> Retraining:
 
 
 @retrain.on_failure
-def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:
+def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
     """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
-    parameters = flow_run.parameters
-    try:
-        name = flow.request_type.read(parameters).specification.name
-    except Exception:  # that may be why it failed
-        name = parameters.get("name") or name_of(parameters.get("data"))
+    data, spec, name = (flow_run.parameters.get(field) for field in ("data", "spec", "name"))
+    try:  # of what else was asked any part may be why it failed
+        name = specification(data, spec, name=name).name
+    except Exception:
+        name = name or name_of(data)
     happened("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,8 +88,10 @@ def command_of(function: Callable[..., Answer]) -> Callable[..., None]:
             raise typer.Exit(GATE_FAILED)
 
     before, _, example = inspect.cleandoc(function.__doc__ or "").partition("Example: ")
-    lines = textwrap.wrap(example, 74, break_on_hyphens=False)  # of a terminal of 80 columns; a shell takes it as it is
-    command.__doc__ = f"{before}\b\nExample:\n  " + " \\\n      ".join(lines)
+    # For a terminal of 80 columns; broken before a flag alone, so that a shell takes it as it is.
+    flags_apart = re.sub(r" (?!-)", "\0", " ".join(example.split()))
+    lines = textwrap.wrap(flags_apart, 74, break_on_hyphens=False, break_long_words=False)
+    command.__doc__ = f"{before}\b\nExample:\n  " + " \\\n      ".join(lines).replace("\0", " ")
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command

@@ -79,7 +79,11 @@ def audit(
         from evenfold.tasks.record.studies import record_audit
 
         record_audit(audited, report)
-    forms = {None: show_audit, "json": show_json, "md": lambda out, report: out.print(audit_in_markdown(report))}
+
+    def show_markdown(out: Words, report: manifests.Audit) -> None:
+        out.print(audit_in_markdown(report), soft_wrap=True)  # a table of Markdown does not survive a broken line
+
+    forms = {None: show_audit, "json": show_json, "md": show_markdown}
     return Answer(report, forms[kind], failed=bool(report.failed))
 
 
@@ -159,7 +163,7 @@ def join(
     manifest: ManifestFolder,
     data: DataFile,
     output: Out,
-    fold: Annotated[int | None, typer.Option(help="Which fold, from 0.  [default: all]")] = None,
+    fold: Annotated[int | None, typer.Option(help="Which fold, from 0.", show_default="all")] = None,
     role: Annotated[Role | None, typer.Option(help="The rows that are trained on, or tested.")] = None,
     repeat: Repeat = 0,
     memory: MemoryOption = None,

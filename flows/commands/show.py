@@ -52,7 +52,7 @@ def progress() -> Iterator[None]:
             task, begun = under_way[what]
             bar.update(task, completed=done, total=of or None)
             if done == of:
-                del under_way[what]
+                bar.remove_task(under_way.pop(what)[0])  # of a request of many there would be many
                 if not console.is_terminal and (seconds := time.monotonic() - begun) >= QUICK:
                     console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
 

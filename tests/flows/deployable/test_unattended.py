@@ -96,17 +96,17 @@ def events(name: str, resource: str) -> Any:
 
 
 def test_a_retraining_that_failed_for_good_is_told_once(deployment: Any, prefect_home: Home) -> None:
-    """With its sentence, after every retry, also where there is no split yet."""
-    run = due(deployment, data="missing.parquet", name="missing")
+    """With its sentence, after every retry, as its specification calls it, also where there is no split yet."""
+    run = due(deployment, data="missing.parquet", spec={"name": "unfit"}, level=7)
     policy = run.empirical_policy.model_copy(update={"retries": 1, "retry_delay": 0})
     with get_client(sync_client=True) as client:
         client.update_flow_run(run.id, empirical_policy=policy)
         run_flow(flows.retrain, flow_run=client.read_flow_run(run.id), return_type="state")
         ended = client.read_flow_run(run.id)
     assert ended.state.is_failed()
-    assert ended.state.message == "there is no file missing.parquet."
+    assert ended.state.message == "the request does not fit: level: input should be less than 1."
     assert ended.run_count == 2
-    resource = "evenfold.split.missing"
+    resource = "evenfold.split.unfit"
     wait_until(lambda: events("evenfold.retrain.failed", resource), "the event")
     time.sleep(3)  # for a second one
     (told,) = events("evenfold.retrain.failed", resource)
