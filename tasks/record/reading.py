@@ -23,7 +23,7 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.parameters import Data
-from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in, versions_below
+from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
 from evenfold.tasks.results.retrained import Retraining
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home, redacted
@@ -293,11 +293,13 @@ def _spec_in(run: Run) -> str:
 def _download(tracker: Tracker, run: Run, home: Home) -> Manifest:
     """Return the split that a run holds, in its place once it was proved to be of that id, name and version."""
     split_id, (name, _, version) = run.data.tags["evenfold.split_id"], _spec_in(run).partition("@")
-    held, place = dict(versions_below(home, name)), home.splits / name / version
-    if place.exists() and (place not in held or held[place]["split_id"] != split_id):
-        place = home.path / "fetched" / split_id / name / version  # apart from this home's own of that name and version
-    if place.exists():
-        return read_manifest(place)
+    # Where this home has another split of that name and version, or a damaged one, what is loaded lies apart.
+    for place in (home.splits / name / version, home.path / "fetched" / split_id / name / version):
+        with suppress(ValueError, OSError):
+            if (held := read_manifest(place)).split_id == split_id:
+                return held
+        if not place.exists():
+            break
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         fetched, whole = tracker.fetch(run.info.run_id, "split", Path(folder)), False
