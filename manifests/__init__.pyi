@@ -40,11 +40,13 @@ from .tables.canonical import (
     require_complete as require_complete,
 )
 from .tables.keys import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
-from .tables.memory import NoRoomError as NoRoomError, fits_in_memory as fits_in_memory, require_room as require_room
 from .tables.read import (
+    NoRoomError as NoRoomError,
     column_names as column_names,
     data_files as data_files,
+    fits_in_memory as fits_in_memory,
     read_table as read_table,
+    require_room as require_room,
     source_of as source_of,
     write_whole as write_whole,
 )

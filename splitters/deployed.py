@@ -172,6 +172,8 @@ def require_bounded(values: Any) -> None:
     for _ in range(DEEPEST):
         parts = [value.values() if isinstance(value, Mapping) else value for value in level if _holds(value)]
         level = list({id(each): each for part in parts for each in part if type(each) not in PLAIN}.values())
+        if not level:
+            return
     if any(map(_holds, level)):
         raise ValueError(TOO_DEEP)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -79,7 +80,9 @@ def given_folds(
         column = read_table(data, [folds]).column(folds)
         if infer_type(column.type, folds) != "text":
             return data, _with_folds(spec, folds)
-        return _labelled(read_table(data), codes_of_words(column.to_pylist(), folds), spec)
+        table, coded = _labelled(read_table(data), codes_of_words(column.to_pylist(), folds), spec)
+        _warn_of_shared(table, columns.key, coded.columns.fold)
+        return table, coded
     table = read_table(data)
     if ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None)):
         frame = table.to_pandas()
@@ -215,6 +218,18 @@ def codes_of_words(words: Sequence[str | None], column: str) -> pa.Array:
     parts = [None if word is None else PART_OF[word.lower()] for word in words]
     codes = {"train": NEVER_TESTED, "validation": 0, "test": LOCKED if "validation" in parts else 0, None: EXCLUDED}
     return pa.array([codes[part] for part in parts], pa.int64())
+
+
+def _warn_of_shared(table: pa.Table, key: list[str], fold: str | None) -> None:
+    """Warn where values of one of a key's several columns are in several parts, which may be by design."""
+    used = table.filter(pc.not_equal(table.column(fold), EXCLUDED))
+    for name in key if len(key) > 1 else ():
+        parts = used.group_by(name).aggregate([(fold, "count_distinct")]).column(f"{fold}_count_distinct")
+        if n := int(np.count_nonzero(parts.to_numpy() > 1)):
+            are, instead = verb(n, "is", "are"), f"leave these rows out of one, or split anew with group {name!r}"
+            logging.getLogger("evenfold").warning(
+                "%s of %s %s in several parts; %s.", amount(n, "value"), name, are, instead
+            )
 
 
 def pairs_in(splits: Any, n: int) -> list[Pair]:

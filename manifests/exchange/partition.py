@@ -21,8 +21,7 @@ from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.canonical import amount, listed, require_columns
-from evenfold.manifests.tables.memory import bytes_of_memory, fits_in_memory
-from evenfold.manifests.tables.read import read_table, source_of, write_whole
+from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, read_table, source_of, write_whole
 from evenfold.manifests.tables.source import BATCH_ROWS, Source
 from evenfold.splitters import SplitError
 from evenfold.splitters.numbers import stable_order

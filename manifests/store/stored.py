@@ -18,7 +18,7 @@ from evenfold.manifests.membership import KINDS
 from evenfold.manifests.spec import read_spec
 from evenfold.manifests.store.header import REMEDY, WAITING as WAITING, Header, folder_of, prove_files, read_header
 from evenfold.manifests.store.state import State
-from evenfold.manifests.tables.memory import require_rows
+from evenfold.manifests.tables.read import require_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, reason_of
 from numpy.typing import NDArray

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from evenfold.estimates import Confusion, Estimate, Interval
@@ -42,7 +43,7 @@ class Entry:
         """The name of the model, which may be on a split."""
         return self.name.partition(" @ ")[0]
 
-    @property
+    @cached_property
     def series(self) -> dict[str, Mapping[int, float]]:
         """The metrics of several steps, in the letters that MLflow allows: a class may be called ``>50K``."""
         return {allowed(name): steps for name, steps in self.metrics.items() if isinstance(steps, Mapping)}

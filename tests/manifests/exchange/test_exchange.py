@@ -139,10 +139,12 @@ def test_what_is_named_twice_is_refused() -> None:
         adopt(frame, known.assign(fold=[0, 1, 1]), "id", group="g")
 
 
-def test_values_of_the_key_in_several_folds_are_told_as_what_they_are() -> None:
+def test_values_of_the_key_in_several_folds_are_told_as_what_they_are(caplog: pytest.LogCaptureFixture) -> None:
     frame = pd.DataFrame({"doc": [*range(20), 0, 1, 2, 3], "split": ["train"] * 12 + ["valid"] * 12})
     with pytest.raises(SplitError, match=r"^4 values of doc are in several folds .* with group 'doc'\.$"):
         adopt(frame, "split", "doc")
+    adopt(frame.assign(site=range(24)), "split", ["doc", "site"])
+    assert [record.getMessage()[:36] for record in caplog.records] == ["4 values of doc are in several parts"]
     for folds in ("fold", (frame := frame.assign(fold=[*[0] * 10, *[1] * 10, 0, 1, 2, -3]))["fold"].to_numpy()):
         with pytest.raises(
             SplitError, match=r"^2 values of doc are in several folds \(first '1'\): .* with group 'doc'\."
