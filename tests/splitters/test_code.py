@@ -8,8 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from evenfold.manifests import Plan
-from evenfold.splitters.naming import changed, code_of
-from own_code import SHOP, edit, write
+from evenfold.splitters import SplitError, naming
+from evenfold.splitters.naming import changed, code_of, params_of, path_here
+from own_code import CELL, SHOP, edit, write
 
 PROJECT = SHOP | {
     "shop/__init__.py": "raise ImportError('heavy things')\n",
@@ -98,3 +99,26 @@ def test_the_code_of_ones_own_folds_stands_in_the_key_of_the_split(asked: dict[s
     assert Plan(spec, table).plan_id == before
     edit(shop, "shop/folds.py", "shift = 0", "shift = 1")
     assert (Plan(spec, table).plan_id == before) is (asked == {"strategy": "KFold"})
+
+
+def test_a_function_of_this_process_is_named_by_all_that_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def name(what: str, old: str = "", new: str = "") -> str:
+        exec(CELL.replace(old, new), cell := {"__name__": "__main__"})
+        return path_here(cell[what])
+
+    first = name("curved")
+    assert first != name("curved", "/ 2", "/ 3")
+    assert name("Curved") == name("Curved", "Return it", "Give it")
+    monkeypatch.setattr(naming, "distribution_named", lambda top: "another version")
+    assert first != name("curved")
+
+
+class Held:
+    def __init__(self, default: object = sys) -> None:
+        self.default = default
+
+
+def test_parameters_are_told_unless_they_are_the_defaults() -> None:
+    assert (params_of(Held()), params_of(Held(pd.Series([0, 1])))) == ({}, {"default": [0, 1]})
+    with pytest.raises(SplitError, match=r"Held\.default is a Series with an index of its own"):
+        params_of(Held(pd.Series([0, 1], index=[3, 4])))

@@ -6,10 +6,12 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, deployed
 from evenfold.splitters.deployed import DEEPEST, read_document, require_bounded
 from evenfold.splitters.importing import (
     ESTIMATOR,
+    FUNCTION,
+    PART,
     SPLITTER,
     UntrustedNameError,
     distribution_of,
@@ -85,10 +87,28 @@ def test_what_cannot_be_imported_is_said_with_the_reason(tmp_path: Path, monkeyp
         ("breaks_here:Thing", "does not import: ZeroDivisionError: division by zero"),
         ("of_nobody_at_all:Thing", "no module named 'of_nobody_at_all'; install or correct it"),
         ("sklearn.svm:Thing", "module 'sklearn.svm' has no 'Thing'; correct the name"),
+        ("sklearn.pipeline:make_pipeline", "names a function, not a splitter"),
         ("sklearn.svm:SVC", "is not a splitter: SVC has no split and no get_n_splits; name one such as"),
     ):
         with pytest.raises(SplitError, match=said):
             resolve(name, SPLITTER)
+    with pytest.raises(SplitError, match="Bunch has no get_params and no set_params"):
+        resolve("sklearn.utils:Bunch", PART)
+    assert resolve("sklearn.feature_selection:f_regression", FUNCTION).__name__ == "f_regression"
+
+
+def test_a_deployed_run_reads_what_lies_below_its_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENFOLD_CLOSED", "1")
+    monkeypatch.setenv("EVENFOLD_DATA_ROOTS", "in")
+    deployed.require_readable(["in/rows.csv", "in/a::b.csv"])
+    with pytest.raises(SplitError, match="is not below a folder"):
+        deployed.require_readable(["rows.csv"])
+
+
+def test_a_secret_in_an_address_is_refused_with_the_place_for_it() -> None:
+    with pytest.raises(SplitError, match=r'as JSON \({"params": {"token": "..."}}\) in the .*FSSPEC_HTTPS,'):
+        deployed.require_no_password("https://c/rows?token=abc&to=s3://b")
 
 
 def nested(deep: int) -> str:
@@ -106,12 +126,16 @@ def test_values_are_nested_at_most_fifty_deep() -> None:
         require_bounded(within)
 
 
-def test_a_short_text_cannot_stand_for_a_million_values() -> None:
+def test_a_short_text_cannot_stand_for_a_million_values(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = ["a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"]
     lists += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 7)]
     read_document("\n".join(lists[:3]))
     with pytest.raises(ValueError, match="there are more than 1,000,000 values; keep long lists in a table"):
         read_document("\n".join(lists))
+    monkeypatch.setattr(deployed, "MOST_VALUES", 3)  # which may have three names, and stand in one thing
+    assert read_document("[&a [1, 2], *a]") == [[1, 2], [1, 2]]
+    with pytest.raises(ValueError, match="values; keep"):
+        read_document("[&a [1, 2], *a, 3]")
 
 
 def test_mappings_that_are_merged_are_counted_before_they_are_made() -> None:

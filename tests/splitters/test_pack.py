@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import BalancedGroupKFold, Stream
+from evenfold.splitters import BalancedGroupKFold, SplitError, Stream
 from evenfold.splitters.packing.bounds import Published, lower_bound, report_on
-from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
+from evenfold.splitters.packing.cost import MISSING, MOST_CELLS, Aim, cost_of_chance, require_table
 from evenfold.splitters.packing.exact import MOST_ENTRIES, Proof, best_packing, bound_by_prices, covering_bound
 from evenfold.splitters.packing.exchange import Packing
 from evenfold.splitters.packing.pack import HIGH_EFFORT, MOST_SUMS, deal_identical, fits, kinds, pack_to, place
@@ -205,6 +205,8 @@ def test_a_giant_entry_bounds_the_cost() -> None:
     report = report_on(aim, bins, Stream(0))
     assert report.cost == pytest.approx(2 * 0.2**2)
     assert report.optimal
+    small = Aim(np.full((100, 2), 50), np.full(2, 0.5))
+    assert lower_bound(small, 1.0, Stream(0)) == 0.0, "bins of many small entries can be as large as is wanted"
 
 
 def test_a_search_without_budget_proves_nothing_wrong() -> None:
@@ -313,3 +315,6 @@ def test_a_population_is_left_out_where_bins_have_very_many_columns() -> None:
     for columns in (MOST_SUMS // 5 - 1, MOST_SUMS // 5):  # and one more: the sizes
         assert fits(Aim(np.ones((5, columns), dtype=np.int64), np.full(5, 0.2))) == (columns < MOST_SUMS // 5)
     assert fits(Aim(zipf(), np.full(5, 0.2)))
+    require_table(MOST_CELLS // 4, 4)
+    with pytest.raises(SplitError, match="are a table of 16 GB, and 16 GB are the most"):
+        require_table(MOST_CELLS // 4 + 1, 4)

@@ -9,6 +9,7 @@ from evenfold.splitters import Stream
 from evenfold.splitters.kernels import combined
 from evenfold.splitters.packing.cost import Aim
 from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
+from evenfold.splitters.packing.pack import Population
 from hypothesis import given, settings, strategies as st
 from tables import counts
 
@@ -102,3 +103,8 @@ def test_a_width_is_kept_where_a_quarter_of_the_budget_meets_rounded_down() -> N
     left, right = np.zeros((2, 1)), np.zeros((2, 1))
     assert close_pairs(left, right, 1.0, Stream(0), 6)[2] == 1.0
     assert close_pairs(left, right, 1.0, Stream(0), 8)[2] > 1.0
+
+
+def test_a_population_begins_at_the_cost_of_the_packing() -> None:
+    aim = Aim(np.array([[3], [1]]), np.full(2, 0.5), sizes=np.array([8, 8]), weights=np.array([2.0]))
+    assert np.allclose(Population(aim, np.arange(2), Stream(0)).costs[0], aim.costs(aim.loads(np.arange(2))))

@@ -93,9 +93,12 @@ def test_rows_beyond_the_zeros_are_shared_out_as_a_class_would_be(
         assert abs(np.sum(spent[labels == code]) - np.mean(labels == code) * spent.sum()) <= off
 
 
-def test_a_locked_part_of_whole_groups_has_its_share_of_the_rows_beyond_the_zeros() -> None:
+def test_a_locked_part_has_its_share_of_the_rows_beyond_the_zeros_and_of_what_columns_make_together() -> None:
     locked = Holdout(BalancedGroupKFold(4), 0.2).locked(None, SPENT, CUSTOMERS)
     assert abs(np.sum(SPENT[locked] > 0) - 0.2 * np.sum(SPENT > 0)) <= 1
+    columns = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 10)
+    locked = Holdout(BalancedKFold(4), 0.2).locked(None, columns)
+    assert np.unique(columns[locked], axis=0, return_counts=True)[1].tolist() == [2, 2, 2, 2]
 
 
 def test_filling_is_as_even_as_whole_rows_allow_in_500_random_cases() -> None:

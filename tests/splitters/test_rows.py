@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from evenfold.splitters import BalancedGroupKFold, KFold, Needs, Rows, SplitError, StratifiedKFold
+from evenfold.splitters.errors import amount, listed, meant, verb
 from evenfold.splitters.numbers import array_of
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
@@ -152,6 +153,7 @@ def test_a_missing_value_of_any_kind_is_counted_in_every_role(holed: Any) -> Non
         ({"X": [1, 2]}, CLASSES, "this strategy needs y, and none was given; pass one value per row."),
         ({"y": ["a", "b"]}, NUMBERS, f"y holds {TEXT}"),
         ({"y": [1.0, np.inf]}, NUMBERS, "y is infinite in 1 of 2 rows; drop those rows first."),
+        ({"coordinates": [[0, np.inf], [1, 1]]}, Needs(coordinates=True), "coordinates are infinite in 1 of 2"),
         ({"y": [10**400, 1]}, NUMBERS, "y holds a whole number too large for a float; drop or correct that row first."),
         (
             {"y": [0.5, 1]},
@@ -164,6 +166,12 @@ def test_what_is_wrong_is_said_in_numbers(given: dict[str, Any], needs: Needs, s
     with pytest.raises(SplitError) as error:
         Rows.of(**given, needs=needs)
     assert str(error.value).startswith(said)
+
+
+def test_numbers_names_and_lists_are_told_in_words() -> None:
+    assert [(amount(n, "row"), verb(n, "is", "are")) for n in (0, 1)] == [("0 rows", "are"), ("1 row", "is")]
+    assert [listed("abcdef"[:n]) for n in (2, 5, 6)] == ["a and b", "a, b, c, d and e", "a, b, c, d, e and 1 more"]
+    assert meant("KFold", ["KFolda", "KFoldb", "KFoldc"]).count(" or ") == 1
 
 
 def crossing(n: int, shared: int) -> np.ndarray[Any, Any]:
@@ -202,7 +210,7 @@ def test_one_column_of_groups_may_stand_in_a_table() -> None:
 
 def test_whole_numbers_that_no_float_holds_stay_themselves() -> None:
     assert array_of([2**53 + 1, 0.5], "y").tolist() == [2**53 + 1, 0.5]
-    assert array_of([1e9, 0.5], "y").dtype == np.float64
+    assert array_of([2.0**52, 0.5], "y").dtype == np.float64
 
 
 def test_text_and_numbers_stay_apart() -> None:

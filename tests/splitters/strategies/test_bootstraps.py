@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import decide
 from evenfold.splitters import Bootstrap, GroupBootstrap, PoissonBootstrap, SplitError, StratifiedBootstrap, Stream
+from evenfold.splitters.kernels import CALIBRATION, IMPORTANCE
 from evenfold.splitters.strategies.bootstraps import QUANTILES
 
 
@@ -38,6 +39,7 @@ PINNED = {
 def test_the_numbers_of_a_stream_never_change(what: str) -> None:
     make, wanted = PINNED[what]
     numbers = make(Stream(7, 1, 2))
+    assert CALIBRATION == IMPORTANCE + 1, "no two purposes share numbers"
     assert hashlib.sha256(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).hexdigest()[:16] == wanted
 
 

@@ -121,6 +121,7 @@ def test_parts_follow_one_another_in_time_whatever_their_order_and_no_time_is_pa
             "validation": [4, 5, 5],
             "test": [9],
         }
+    assert splitter.trainable(splitter.rows(time=time), np.array([1, 2, 6]), np.array([0, 6])).tolist() == [1, 2]
     with pytest.raises(SplitError, match=r"3 parts with 2 different times; name fewer parts"):
         TimeSplit(parts).split(time % 2, time=time % 2)
 

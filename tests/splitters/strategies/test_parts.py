@@ -17,7 +17,7 @@ from evenfold.splitters import (
     SplitError,
     StratifiedSplit,
 )
-from evenfold.splitters.strategies.parts import part_sizes, rounded
+from evenfold.splitters.strategies.parts import check_parts, part_sizes, rounded
 from hypothesis import given, settings, strategies as st
 from sklearn import model_selection
 
@@ -98,6 +98,8 @@ def test_text_classes_are_shared_out_to_parts_of_any_shares() -> None:
 def test_parts_that_cannot_be_are_refused_with_what_would_work(parts: Any, message: str) -> None:
     with pytest.raises(SplitError, match=message):
         FractionalStratifiedSplit(parts).assign(None, np.arange(40.0))
+    with pytest.raises(SplitError, match=message):
+        check_parts(parts, 40)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from evenfold.splitters import (
     BalancedGroupKFold,
     Bootstrap,
+    Crossed,
     ForwardChaining,
     FractionalStratifiedSplit,
     FromSklearn,
@@ -18,6 +19,7 @@ from evenfold.splitters import (
     Repeated,
     SplitError,
 )
+from evenfold.splitters.base import strategy_of
 from sklearn.model_selection import PredefinedSplit, check_cv
 
 FOLDS = np.array([0, 1, -1, 2, 1, 0, -1, 2])
@@ -87,10 +89,15 @@ def test_pairs_that_cannot_be_are_refused(pairs: Any, message: str) -> None:
         PredefinedPairs(pairs).split(np.zeros(4))
 
 
-def test_what_a_wrapped_splitter_refuses_is_refused_before_the_first_pair() -> None:
+def test_what_a_wrapped_splitter_refuses_is_refused_before_the_first_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     wrapped = FromSklearn("sklearn.model_selection:StratifiedKFold", {"n_splits": 5})
     with pytest.raises(SplitError, match=r"cannot split these rows \(.*n_splits=5.*\); change its params\."):
         wrapped.split(np.zeros(8), [0, 1] * 4)
+    needs = [FromSklearn(f"sklearn.model_selection:{name}KFold").needs.groups for name in ("", "Group")]
+    assert needs == [False, "optional"]
+    monkeypatch.setenv("EVENFOLD_CLOSED", "1")
+    with pytest.raises(SplitError, match=r"'memory' .* may not be set in a deployed run"):
+        FromSklearn("sklearn.model_selection:KFold", {"memory": "/"}).wrapped()
 
 
 ROWS = np.zeros((53, 1))
@@ -119,6 +126,10 @@ def test_a_named_strategy_takes_the_seed_unless_it_has_its_own() -> None:
     assert np.array_equal(Repeated(seeded, 1, random_state=9).assign(ROWS)[:, 0], KFold(random_state=2).assign(ROWS))
     pathed = {"strategy": "evenfold.splitters.strategies.kfold:KFold"}
     assert np.array_equal(Repeated(pathed, 1).assign(ROWS)[:, 0], KFold().assign(ROWS))
+    with pytest.raises(SplitError, match=r"KFold has no parameter 'zzz'; it has n_splits\."):
+        strategy_of({"strategy": "KFold", "params": {"zzz": 1}}, 0)
+    with pytest.raises(SplitError, match="KFold does not pack groups into folds"):
+        Crossed(seeded).rows(groups=ROWS[:, 0])
 
 
 def test_parts_are_repeated_when_none_is_kept_for_the_end() -> None:

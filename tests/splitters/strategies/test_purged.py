@@ -45,6 +45,7 @@ def test_blocks_hold_whole_times_and_about_as_many_rows() -> None:
     of_time = {int(time): {i for i, test in enumerate(tests) if time in TIMES[test]} for time in np.unique(TIMES)}
     assert all(len(folds) == 1 for folds in of_time.values())
     assert all(abs(test.size - 50) <= np.unique(TIMES, return_counts=True)[1].max() for test in tests)
+    assert [test.tolist() for _, test in PurgedKFold(3).split(None, time=[5, 1, 3])] == [[1], [2], [0]]
 
 
 def test_an_embargo_of_rows_leaves_out_the_next_ones_with_those_of_their_time() -> None:

@@ -14,7 +14,7 @@ from evenfold.splitters import (
     StratifiedShuffleSplit,
     Stream,
 )
-from evenfold.splitters.kernels import take_evenly
+from evenfold.splitters.kernels import groups_until, take_evenly
 from evenfold.splitters.strategies.shuffles import exp_weights, weighted_choice
 from hypothesis import given, settings, strategies as st
 
@@ -36,7 +36,7 @@ def test_sizes_mean_what_scikit_learn_means(test_size: Any, train_size: Any, siz
 
 
 @pytest.mark.parametrize(
-    ("test_size", "train_size"), [(0, None), (30, None), (1.0, None), (-0.1, None), (20, 11), ("a", None), (True, None)]
+    ("test_size", "train_size"), [(0, None), (30, None), (1.0, None), (-0.1, None), (20, 11), ("a", 0.5), (True, None)]
 )
 def test_sizes_that_cannot_be_are_refused(test_size: Any, train_size: Any) -> None:
     with pytest.raises(SplitError, match="choose"):
@@ -100,6 +100,7 @@ def test_a_giant_group_is_passed_over_while_others_can_be_tested() -> None:
     for train, test in GroupShuffleSplit(50).split(None, None, groups):
         assert 0 in groups[train]
         assert 150 <= test.size <= 250
+    assert groups_until(np.array([4, 1]), 2, 2).tolist() == [1], "as far off as none at all"
 
 
 def students(seed: int, years: int = 20, n: int = 1000, classes: int = 2) -> tuple[Any, Any]:
@@ -122,6 +123,8 @@ def test_sizes_and_prevalences_of_a_group_draw_are_close() -> None:
     assert np.mean(errors, axis=0).max() <= 0.003
     tested = picks_of(GroupStratifiedShuffleSplit(500), y, groups)
     assert tested.min() > 0
+    one_left = GroupStratifiedShuffleSplit(9, train_size=0.01).split(None, [0, 1] * 50, np.repeat([0, 1], [90, 10]))
+    assert all(train.size for train, _ in one_left)
     assert tested.std() / tested.mean() <= 0.25
 
 
