@@ -28,7 +28,7 @@ from evenfold.tasks.runtime.progress import at_stop, crash, setting, through_out
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.steps import running
-from prefect import settings
+from prefect import get_client, settings
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.states import Failed
@@ -206,6 +206,17 @@ def _quiet() -> Iterator[None]:
             handler.setLevel(level)
 
 
+def fail_mistaken(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
+    """End a run as Failed that crashed for unknown parameters, which Prefect's API takes and its engine does not."""
+    fields = inspect.signature(flow.fn).parameters
+    if others := sorted(flow_run.parameters.keys() - fields.keys()):
+        end: Any = Failed(message=f"{flow.name} has no parameter {', '.join(others)}; it takes {', '.join(fields)}.")
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(flow_run.id, end, force=True)
+        for hook in flow.on_failure_hooks:
+            hook(flow, flow_run, end)
+
+
 def flow(declared: Callable[P, Any], check: Check) -> Callable[[Callable[[Request], R]], Flow[P, R]]:
     """Return a decorator that makes of what is done for a request the flow that takes the parameters of ``declared``.
 
@@ -216,7 +227,10 @@ def flow(declared: Callable[P, Any], check: Check) -> Callable[[Callable[[Reques
         body = Body(declared, check, run)
         runner: Any = BySettings()
         # A request says what is wrong with it in a sentence, before Prefect would.
-        flow = Flow(body, body.__name__, flow_run_name=body.title, task_runner=runner, validate_parameters=False)
+        flow = Flow(
+            body, body.__name__, flow_run_name=body.title, task_runner=runner, validate_parameters=False,
+            on_crashed=[fail_mistaken],
+        )  # fmt: skip
         flow.__signature__ = body.request_type.readable  # type: ignore[attr-defined]
         return flow
 

@@ -17,6 +17,7 @@ from evenfold.tasks.runtime import progress
 from prefect import get_client
 from prefect.events.filters import EventFilter
 from prefect.events.schemas.automations import AutomationCore
+from prefect.exceptions import SignatureMismatchError
 from prefect.flow_engine import run_flow
 from servers import ROOT, wait_until
 
@@ -111,6 +112,19 @@ def test_a_retraining_that_failed_for_good_is_told_once(deployment: Any, prefect
     time.sleep(3)  # for a second one
     (told,) = events("evenfold.retrain.failed", resource)
     assert told.payload["words"] == ended.state.message
+
+
+def test_a_run_of_unknown_parameters_fails_in_a_sentence(deployment: Any, prefect_home: Home) -> None:
+    """Prefect's API takes them, and crashes before the flow begins: it would be started again for nothing."""
+    run = due(deployment, data="missing.parquet", name="mistaken", nosuch=1)
+    with pytest.raises(SignatureMismatchError):
+        run_flow(flows.retrain, flow_run=run)
+    for hook in flows.retrain.on_crashed_hooks:  # which the process that started the run's calls then
+        hook(flows.retrain, run, prefect.states.Crashed())
+    with get_client(sync_client=True) as client:
+        ended = client.read_flow_run(run.id)
+    assert ended.state.is_failed()
+    assert ended.state.message.startswith("retrain has no parameter nosuch; it takes data, spec, model, ")
 
 
 FILE = ROOT / "deployments" / "automations.yaml"
