@@ -52,14 +52,16 @@ from .store.state import (
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 
 
+def in_several_folds(table: pa.Table, columns: list[str], fold: str) -> pa.Table:
+    """Return the different values of ``columns`` whose rows are in several folds, those left out aside."""
+    used = table.filter(pc.not_equal(table.column(fold), EXCLUDED))
+    held = used.group_by(columns).aggregate([(fold, "count_distinct")])
+    return held.filter(pc.greater(held.column(f"{fold}_count_distinct"), 1))
+
+
 def _require_one_fold(table: pa.Table, key: list[str], fold: str | None) -> None:
     """Raise SplitError where rows of one key are in several folds: then the folds are wrong, not the key."""
-    if fold is None:
-        return
-    used = table.filter(pc.not_equal(table.column(fold), EXCLUDED))
-    held = used.group_by(key).aggregate([(fold, "count_distinct")])
-    torn = held.filter(pc.greater(held.column(f"{fold}_count_distinct"), 1))
-    if torn.num_rows:
+    if fold is not None and (torn := in_several_folds(table, key, fold)).num_rows:
         name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
         raise SplitError(
             f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "

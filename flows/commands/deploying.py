@@ -66,12 +66,7 @@ def deploy(
 
     published, options = getattr(flows, flow), {"spec": spec, "model": model, "registered_name": registered_name}
     with busy(f"deploying {flow} of {spec}") as home:
-        if is_address(data):
-            require_no_password(data)  # Prefect keeps what it calls a flow with
-        fields = {each: value for each, value in options.items() if value is not None}
-        request = published.request_type.read({"data": data, **fields})
-        if request.spec.strategy is not None:
-            request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
+        request = _request(published.request_type, data, options)
         title = request.spec.name
         name, tags = name or title, ["evenfold", flow, f"split:{title}", *(tag or ())]
         with _client(home) as client:
@@ -89,6 +84,16 @@ def deploy(
             current = client.read_deployment(deployment.apply())
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
     return _answer(f"{flow}/{name}", when, pool, kind, earlier, current)
+
+
+def _request(request_type: Any, data: str, options: Mapping[str, object]) -> Any:
+    """Return what a deployment asks for; raises SplitError or ModelError for what a run would refuse."""
+    if is_address(data):
+        require_no_password(data)  # Prefect keeps what it calls a flow with
+    request = request_type.read({"data": data} | {name: value for name, value in options.items() if value is not None})
+    if request.spec.strategy is not None:
+        request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
+    return request
 
 
 def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: Any) -> Answer:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.balance import PART_OF
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, fold_columns
-from evenfold.manifests.plan import Plan
+from evenfold.manifests.plan import Plan, in_several_folds
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in
@@ -81,7 +81,7 @@ def given_folds(
         if infer_type(column.type, folds) != "text":
             return data, _with_folds(spec, folds)
         table, coded = _labelled(read_table(data), codes_of_words(column.to_pylist(), folds), spec)
-        _warn_of_shared(table, columns.key, coded.columns.fold)
+        _warn_of_shared(table, columns.key, str(coded.columns.fold))
         return table, coded
     table = read_table(data)
     if ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None)):
@@ -220,16 +220,13 @@ def codes_of_words(words: Sequence[str | None], column: str) -> pa.Array:
     return pa.array([codes[part] for part in parts], pa.int64())
 
 
-def _warn_of_shared(table: pa.Table, key: list[str], fold: str | None) -> None:
+def _warn_of_shared(table: pa.Table, key: list[str], fold: str) -> None:
     """Warn where values of one of a key's several columns are in several parts, which may be by design."""
-    used = table.filter(pc.not_equal(table.column(fold), EXCLUDED))
     for name in key if len(key) > 1 else ():
-        parts = used.group_by(name).aggregate([(fold, "count_distinct")]).column(f"{fold}_count_distinct")
-        if n := int(np.count_nonzero(parts.to_numpy() > 1)):
+        if n := in_several_folds(table, [name], fold).num_rows:
             are, instead = verb(n, "is", "are"), f"leave these rows out of one, or split anew with group {name!r}"
-            logging.getLogger("evenfold").warning(
-                "%s of %s %s in several parts; %s.", amount(n, "value"), name, are, instead
-            )
+            what = f"{amount(n, 'value')} of {name} {are} in several parts; {instead}."
+            logging.getLogger("evenfold").warning("%s", what)
 
 
 def pairs_in(splits: Any, n: int) -> list[Pair]:
