@@ -23,9 +23,9 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
     verb,
 )
-from evenfold.manifests.tables.frames import SEVERAL_TYPES
 from evenfold.manifests.tables.keys import content_of, encoded_first, key_values, label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import source_of
+from evenfold.manifests.tables.source import SEVERAL_TYPES
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.deployed import shown

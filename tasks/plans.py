@@ -12,8 +12,8 @@ from evenfold.manifests import Manifest, Plan, SplitSpec, StoredManifest, digest
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import LOOKED_AT, require_memory
-from evenfold.manifests.tables.addresses import version_of
 from evenfold.manifests.tables.keys import WhichRows, waiting_rows
+from evenfold.manifests.tables.read import version_of
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.deployed import is_address

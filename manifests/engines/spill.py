@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.store.write import aside
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, whole
-from evenfold.manifests.tables.frames import quoted
-from evenfold.manifests.tables.source import Source, no_rows
+from evenfold.manifests.tables.source import Source, no_rows, quoted
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 

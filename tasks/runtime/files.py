@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.manifests import read_table
-from evenfold.manifests.tables.addresses import from_everywhere
+from evenfold.manifests.tables.read import from_everywhere
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_address
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.estimates import EvaluationError
-from evenfold.manifests.tables.addresses import opened
+from evenfold.manifests.tables.read import opened
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.home import redacted, without_login

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import column_names, decide, read_table
-from evenfold.manifests.tables.addresses import opened, version_of
-from evenfold.manifests.tables.read import source_of
+from evenfold.manifests.tables.read import opened, source_of, version_of
 from evenfold.splitters import SplitError
 from fsspec.implementations.memory import MemoryFileSystem
 
