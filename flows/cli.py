@@ -16,7 +16,7 @@ import typer
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.flows import definitions
 from evenfold.flows.commands import deploying, manifests, operations, studies
-from evenfold.flows.commands.flags import GATE_FAILED, Answer, OnceEach, command_of
+from evenfold.flows.commands.terminal import GATE_FAILED, Answer, OnceEach, command_of
 from evenfold.splitters.errors import EvenfoldError, SplitError
 from evenfold.tasks.requests import signature_of
 
@@ -62,8 +62,7 @@ def _flow(name: str) -> Callable[..., Answer]:
     def run(**arguments: Any) -> Answer:
         from evenfold.flows.commands import show
 
-        with show.progress():
-            return Answer(getattr(flows, name)(**arguments), show.SHOWN.get(name, show.show_outcome))
+        return Answer(getattr(flows, name)(**arguments), show.SHOWN.get(name, show.show_outcome))
 
     declared = getattr(definitions, name)
     paragraphs = (inspect.getdoc(declared) or "").split("\n\n")  # between the first and the example: of Python
@@ -82,7 +81,7 @@ IN_ORDER: tuple[Any, ...] = (
 COMMANDS: dict[str, Callable[..., Answer]] = {function.__name__.rstrip("_"): function for function in IN_ORDER}
 for name, function in COMMANDS.items():
     beginning = re.split(r"(?<=.{30})[;:,.](?=\s|$)", inspect.getdoc(function) or "", maxsplit=1)[0]
-    app.command(name, cls=OnceEach, short_help=beginning)(command_of(function))
+    app.command(name, cls=OnceEach, short_help=beginning)(command_of(function, asks=function is operations.trust))
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.deployed import is_address
 from evenfold.splitters.importing import installed
 from evenfold.splitters.naming import code_of
-from evenfold.tasks.results.preimages import Marks, Preimage, differences
+from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.runtime.home import Home, Settings
 
 from evenfold import manifests
@@ -27,7 +27,7 @@ from evenfold import manifests
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
 from .references import manifest_folder, versions_below
-from .results.store import asked, bucket_of
+from .results.store import bucket_of
 from .runtime.files import from_anywhere
 
 MOST_MARKED = 20_000_000  # rows
@@ -119,18 +119,6 @@ def marks_of(plan: Plan) -> Marks:
     few = plan.table.num_rows <= MOST_MARKED
     names = [name for name in plan.table.column_names if few and name not in plan.key]
     return Marks.of(plan.table.select(names), digest_json([plan.digests["columns"][name] for name in plan.key]))
-
-
-def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
-    """Return the differences between the requests of two manifests of a name, in words, as far as they are kept."""
-    past = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
-
-    def parts_of_split(manifest: Manifest) -> dict[str, object]:
-        parts = split_parts(manifest)
-        same = (each for each in past if digest_json({name: each.get(name) for name in parts}) == digest_json(parts))
-        return next(same, parts)
-
-    return differences(parts_of_split(before), parts_of_split(now))
 
 
 def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:

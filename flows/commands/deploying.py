@@ -6,18 +6,16 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from evenfold.splitters.deployed import is_address, require_no_password
 from evenfold.splitters.errors import SplitError
+from evenfold.tasks import Home
 
 from evenfold import flows
 
-from .flags import Answer, busy
-
-if TYPE_CHECKING:
-    from evenfold.tasks.runtime.home import Home
+from .terminal import Answer
 
 KINDS = PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
@@ -63,25 +61,27 @@ def deploy(
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
+    from prefect.exceptions import ObjectNotFound
 
     published, options = getattr(flows, flow), {"spec": spec, "model": model, "registered_name": registered_name}
-    with busy(f"deploying {flow} of {spec}") as home:
-        request = _request(published.request_type, data, options)
-        title = request.spec.name
-        name, tags = name or title, ["evenfold", flow, f"split:{title}", *(tag or ())]
-        with _client(home) as client:
-            earlier = _deployment(client, f"{flow}/{name}")
-            schedule = _schedule(cron, timezone, active=not _is_idle(earlier))
-            kind = _pool(client, pool)
-            deployment = published.to_deployment(
-                name, parameters=request.model_dump(mode="json", exclude_unset=True), tags=tags,
-                description=f"evenfold: {flow} {title}.", work_pool_name=pool, work_queue_name=queue,
-                paused=earlier.paused if earlier else False, job_variables=_variables(home, kind, image, retries),
-                **schedule,
-                # Of two runs that record the same evaluation at once each might make a run of it, so the other waits.
-                concurrency_limit=ConcurrencyLimitConfig.model_validate({"limit": 1, "collision_strategy": "ENQUEUE"}),
-            )  # fmt: skip
-            current = client.read_deployment(deployment.apply())
+    request = _request(published.request_type, data, options)
+    title = request.spec.name
+    name, tags = name or title, ["evenfold", flow, f"split:{title}", *(tag or ())]
+    with _client() as client:
+        earlier = None
+        with contextlib.suppress(ObjectNotFound):
+            earlier = client.read_deployment_by_name(f"{flow}/{name}")
+        schedule = _schedule(cron, timezone, active=not _is_idle(earlier))
+        kind = _pool(client, pool)
+        deployment = published.to_deployment(
+            name, parameters=request.model_dump(mode="json", exclude_unset=True), tags=tags,
+            description=f"evenfold: {flow} {title}.", work_pool_name=pool, work_queue_name=queue,
+            paused=earlier.paused if earlier else False, job_variables=_variables(kind, image, retries),
+            **schedule,
+            # Of two runs that record the same evaluation at once each might make a run of it, so the other waits.
+            concurrency_limit=ConcurrencyLimitConfig.model_validate({"limit": 1, "collision_strategy": "ENQUEUE"}),
+        )  # fmt: skip
+        current = client.read_deployment(deployment.apply())
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
     return _answer(f"{flow}/{name}", when, pool, kind, earlier, current)
 
@@ -110,13 +110,13 @@ def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: 
     return Answer(facts | {"changes": changes}, "\n".join(words))
 
 
-def _variables(home: Home, kind: str, image: str, retries: int | None) -> Mapping[str, object]:
+def _variables(kind: str, image: str, retries: int | None) -> Mapping[str, object]:
     """Return the job variables of a deployment that is made in this folder."""
     variables = PATIENT | {each: os.environ[each] for each in (*PATIENT, *TAKEN_ALONG) if os.environ.get(each)}
     if retries is not None:
         variables["PREFECT_FLOWS_DEFAULT_RETRIES"] = str(retries)
     if kind == PROCESS:
-        variables["EVENFOLD_HOME"] = str(home.path)
+        variables["EVENFOLD_HOME"] = str(Home.here().path)
     return template(kind, variables, Path.cwd(), image)
 
 
@@ -155,24 +155,17 @@ def _changes(*deployments: Any) -> dict[str, tuple[object, ...]]:
 
 
 @contextlib.contextmanager
-def _client(home: Home) -> Iterator[Any]:
+def _client() -> Iterator[Any]:
     """Yield a client of the server that deployments go to: the one that is set, or that is kept for the home."""
     from evenfold.tasks.runtime.server import kept_server
     from prefect import get_client
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    server = None if PREFECT_API_URL.value() else kept_server(home)
+    server = None if PREFECT_API_URL.value() else kept_server(Home.here())
     if not (api := server.api if server else PREFECT_API_URL.value()):
         raise SplitError("a deployment lives on a Prefect server; set PREFECT_API_URL, or start one with evenfold up.")
     with temporary_settings({PREFECT_API_URL: api}), get_client(sync_client=True) as client:
         yield client
-
-
-def _deployment(client: Any, name: str) -> Any:
-    from prefect.exceptions import ObjectNotFound
-
-    with contextlib.suppress(ObjectNotFound):
-        return client.read_deployment_by_name(name)
 
 
 def _pool(client: Any, name: str) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-from evenfold.flows.commands.flags import Answer, busy, show_json, values_of
 from evenfold.manifests.fields import Dialect, Format
 from evenfold.splitters.errors import SplitError
+from evenfold.tasks import Home
 
 from evenfold import flows, manifests
 
-if TYPE_CHECKING:
-    from evenfold.flows.commands.console import Words
-    from evenfold.tasks import Home
+from .terminal import Answer, Words, show_json, values_of
 
 Role = Literal["train", "test"]
 AuditFormat = Literal["json", "md"]
@@ -65,14 +63,13 @@ def audit(
     """
     from .show import audit_in_markdown, show_audit
 
-    with busy(f"auditing {manifest} on {data}"):
-        audited = manifests.read_manifest(manifest)
-        report = manifests.audit(
-            audited, data, features=features or None, exclude=exclude or (), target=target, group=group, time=time,
-            impact=impact, build=pipeline,
-            gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
-            ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
-        )  # fmt: skip
+    audited = manifests.read_manifest(manifest)
+    report = manifests.audit(
+        audited, data, features=features or None, exclude=exclude or (), target=target, group=group, time=time,
+        impact=impact, build=pipeline,
+        gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
+        ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
+    )  # fmt: skip
     if store:
         manifests.write_whole(manifest / "audit.json", report.model_dump_json(indent=1))
     if record:
@@ -92,9 +89,8 @@ def verify(manifest: ManifestFolder) -> Answer:
 
     Example: evenfold verify .evenfold/splits/flights/1.0
     """
-    with busy(f"reading every file of {manifest}") as home:
-        verification = manifests.verify(manifest)
-        verification = _with_looks(verification, home) if verification.intact else verification
+    verification = manifests.verify(manifest)
+    verification = _with_looks(verification, Home.here()) if verification.intact else verification
     lines = [f"{verification.folder}: {'intact' if verification.intact else 'damaged'}"]
     lines += [f"  damaged  {damage.message}" for damage in verification.damages]
     lines += [f"  proved   {each}" for each in verification.proved]
@@ -127,8 +123,7 @@ def diff(
 
     Example: evenfold diff .evenfold/splits/flights/1.0 .evenfold/splits/flights/1.1
     """
-    with busy(f"comparing {a} with {b}"):
-        difference = manifests.diff(manifests.read_manifest(a), manifests.read_manifest(b), data)
+    difference = manifests.diff(manifests.read_manifest(a), manifests.read_manifest(b), data)
     head = f"{difference.a} -> {difference.b}: {'the same split' if difference.same else 'another split'}"
     return Answer(difference, "\n  ".join([head, *difference.sentences]))
 
@@ -158,8 +153,7 @@ def export(
     require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
     require_place(output, read=stored.files)
-    with busy(f"writing {output}"):
-        file = manifests.export(stored, to, output, data, repeat=repeat, dialect=dialect, table=table, memory=memory)
+    file = manifests.export(stored, to, output, data, repeat=repeat, dialect=dialect, table=table, memory=memory)
     return Answer(file, f"{file.path}: {file.rows:,} rows; {file.note}")
 
 
@@ -185,14 +179,13 @@ def join(
         require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
     of = f" of repeat {repeat}" if repeat else ""
-    with busy(f"writing {output}"):
-        if fold is None or role is None:
-            rows = sum(manifests.partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
-            words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
-        else:
-            require_place(output, read=stored.files)
-            rows = manifests.write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
-            words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
+    if fold is None or role is None:
+        rows = sum(manifests.partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
+        words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
+    else:
+        require_place(output, read=stored.files)
+        rows = manifests.write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
+        words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
     about = {"path": str(output), "rows": rows, "fold": fold, "repeat": repeat, "role": role}
     return Answer(about, f"{output}: {words}")
 
@@ -226,11 +219,10 @@ def adopt(
     if cv is None and param:
         raise SplitError("--param is for the splitter of --cv; leave it out.")
     params = values_of("--param", param, "NAME=JSON, such as n_splits=5")
-    with busy(f"taking the folds of {data}"):
-        split = flows.adopt(
-            data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
-            missing_group=missing_group, name=name,
-        )  # fmt: skip
+    split = flows.adopt(
+        data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
+        missing_group=missing_group, name=name,
+    )  # fmt: skip
     return Answer(split, show_split)
 
 
@@ -245,19 +237,18 @@ def show(
     """
     if data is not None and report is None:
         raise SplitError("--data is for the page that --report writes; give --report FILE.html too, or leave it out.")
-    with busy(f"reading {manifest}"):
-        header = manifests.read_header(manifest)
-        manifests.prove_files(header, manifest)
-        if report is not None:
-            from evenfold.manifests.tables.read import require_place
-            from evenfold.reports import Origin, report_html
+    header = manifests.read_header(manifest)
+    manifests.prove_files(header, manifest)
+    if report is not None:
+        from evenfold.manifests.tables.read import require_place
+        from evenfold.reports import Origin, report_html
 
-            require_place(report, read=[data, *manifests.StoredManifest(manifest).files])
-            split = manifests.read_manifest(manifest)
-            findings = manifests.audit(split, data) if data else None
-            origin = Origin(Path(data).name if data else "")
-            page = report_html(split, manifests.measure(split, data), data, findings, origin)
-            manifests.write_whole(report, page)
+        require_place(report, read=[data, *manifests.StoredManifest(manifest).files])
+        split = manifests.read_manifest(manifest)
+        findings = manifests.audit(split, data) if data else None
+        origin = Origin(Path(data).name if data else "")
+        page = report_html(split, manifests.measure(split, data), data, findings, origin)
+        manifests.write_whole(report, page)
     return Answer(header, partial(_print_header, report=report))
 
 

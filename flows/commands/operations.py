@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 from evenfold.splitters.errors import SplitError
+from evenfold.tasks import Home
 
 from evenfold import flows, tasks
 
-from .console import Words, errors
-from .flags import Answer, busy
+from .terminal import Answer, Words, errors
 
 ModelName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")]
 SplitName = Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")]
@@ -29,17 +29,17 @@ def up(stop: Annotated[bool, typer.Option("--stop", help="End it now.")] = False
 
     Example: evenfold up --stop
     """
-    with busy("starting Prefect's server") as home:
-        from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
+    from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
 
-        if stop:
-            ended = stop_server(home)
-            return Answer({"stopped": ended}, "ended" if ended else "none was up")
-        if os.environ.get("PREFECT_API_URL"):
-            what = "PREFECT_API_URL names a server already, which every command uses"
-            raise SplitError(f"{what}; unset it to keep one here.")
-        earlier = kept_server(home)
-        server = earlier or keep_server(home)
+    home = Home.here()
+    if stop:
+        ended = stop_server(home)
+        return Answer({"stopped": ended}, "ended" if ended else "none was up")
+    if os.environ.get("PREFECT_API_URL"):
+        what = "PREFECT_API_URL names a server already, which every command uses"
+        raise SplitError(f"{what}; unset it to keep one here.")
+    earlier = kept_server(home)
+    server = earlier or keep_server(home)
     until = "since before" if earlier else "until evenfold up --stop"
     about = {"address": server.address, "pid": server.pid, "started": earlier is None}
     return Answer(about, f"Prefect's server is up at {server.address}, {until}")
@@ -50,10 +50,9 @@ def doctor() -> Answer:
 
     Example: evenfold doctor
     """
-    with busy("looking at servers and stores") as home:
-        from evenfold.tasks.doctor import examine
+    from evenfold.tasks.doctor import examine
 
-        findings = examine(home)
+    findings = examine(Home.here())
 
     def show(out: Words, _: object) -> None:
         for finding in findings:
@@ -74,12 +73,12 @@ def clean(
 
     Example: evenfold clean --older-than 30d --dry-run
     """
-    with busy("looking for what is old") as home:
-        from evenfold.tasks.results.store import age_of, clean as remove
-        from evenfold.tasks.runtime.server import forget_runs
+    from evenfold.tasks.results.store import age_of, clean as remove
+    from evenfold.tasks.runtime.server import forget_runs
 
-        sizes = remove(home, age_of(older_than), dry_run)
-        runs = forget_runs(home, age_of(older_than), dry_run)
+    home, age = Home.here(), age_of(older_than)
+    sizes = remove(home, age, dry_run)
+    runs = forget_runs(home, age, dry_run)
     about = {"files": len(sizes), "bytes": sum(sizes), "flow_runs": runs, "dry_run": dry_run}
     amounts = f"{len(sizes):,} files, {sum(sizes) / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
     return Answer(about, f"{'would remove' if dry_run else 'removed'} {amounts}")
@@ -90,8 +89,7 @@ def load(reference: SplitName) -> Answer:
 
     Example: evenfold load flights@1.0
     """
-    with busy(f"looking for {reference}"):
-        split = flows.load_split(reference)
+    split = flows.load_split(reference)
     about = {"name": split.name, "version": split.version, "split_id": split.split_id, "uri": str(split.uri)}
     words = f"{split.name} {split.version}: split_id {split.split_id[:16]}\n  manifest {split.uri}"
     return Answer(about, words)
@@ -108,12 +106,11 @@ def leaderboard(
 
     Example: evenfold leaderboard flights@1.0 --metric r2
     """
-    with busy(f"looking for models on {split}"):
-        from evenfold.tasks.record.runs import leaderboard as ranked
+    from evenfold.tasks.record.runs import leaderboard as ranked
 
-        from .show import show_leaderboard
+    from .show import show_leaderboard
 
-        board = ranked(split, metric, most)
+    board = ranked(split, metric, most)
     return Answer(board, show_leaderboard)
 
 
@@ -126,8 +123,7 @@ def rollback(
 
     Example: evenfold rollback flights --reason "the feed of May was in hours"
     """
-    with busy(f"putting {name} back"):
-        done = tasks.roll_back.fn(name, to=to, reason=reason)
+    done = tasks.roll_back.fn(name, to=to, reason=reason)
     gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
     return Answer(done, f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
 
@@ -142,13 +138,12 @@ def trust(
 
     Example: evenfold trust flights@3
     """
-    name, _, version = reference.rpartition("@")
-    with busy(f"looking at {reference}") as home:
-        home.require_record()
-        from evenfold.tasks.record.models.signatures import look_at, trust as sign
-        from evenfold.tasks.record.tracker import Tracker
+    from evenfold.tasks.record.models.signatures import look_at, trust as sign
+    from evenfold.tasks.record.tracker import Tracker
 
-        look = look_at(tracker := Tracker(home), name, version)
+    home, (name, _, version) = Home.here(), reference.rpartition("@")
+    home.require_record()
+    look = look_at(tracker := Tracker(home), name, version)
     model = f"the model with SHA-256 {look.sha256}" if look.sha256 else "no model, for it holds no skops file,"
     errors().print(
         f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(look.recipe)} will be "
@@ -173,8 +168,7 @@ def withdraw(
 
     Example: evenfold withdraw flights@1.3 --reason "the feed of May was in hours"
     """
-    with busy(f"taking {split} back"):
-        done = tasks.withdraw.fn(split, reason=reason)
+    done = tasks.withdraw.fn(split, reason=reason)
     left = f"new rows join {done.name}@{done.left}" if done.left else f"{done.name} is split anew"
     words = [f"{done.name}: {', '.join(done.versions)} withdrawn by {done.by}; {left} from now on."]
     for model in done.models:
@@ -193,8 +187,7 @@ def champion(
 
     Example: evenfold champion flights --as-of 2026-05-31
     """
-    with busy(f"looking at the record of {name}"):
-        served = tasks.champion_as_of(name, as_of or datetime.now(UTC))
+    served = tasks.champion_as_of(name, as_of or datetime.now(UTC))
     when = f"was the champion on {as_of}" if as_of else "is the champion"
     since = f", since {served.since}: {served.why}" if served.version else ""
     words = f"{name}: {f'version {served.version}' if served.version else 'no version'} {when}{since}."
@@ -209,8 +202,7 @@ def replay(
 
     Example: evenfold replay flights 3
     """
-    with busy(f"deciding version {version} of {name} again"):
-        replayed = tasks.replay(name, version)
+    replayed = tasks.replay(name, version)
     return Answer(replayed, replayed.words, failed=replayed.verdict != "same")
 
 
@@ -230,15 +222,14 @@ def answer(
 
     Example: evenfold answer flights --approve --reason "the airline merged in May"
     """
-    with busy(f"looking for what {name} asks"):
-        from evenfold.tasks.record.models.asking import give_answer, resume, waiting_question
-        from evenfold.tasks.runtime.home import Settings
+    from evenfold.tasks.record.models.asking import give_answer, resume, waiting_question
+    from evenfold.tasks.runtime.home import Settings
 
-        question = waiting_question(name)
-        if approve is None:
-            return Answer(question, question.pending)
-        answered = give_answer(question, approve, reason, by or Settings.here().person)
-        goes_on = question.flow_run and os.environ.get("PREFECT_API_URL") and resume(question, answered)
+    question = waiting_question(name)
+    if approve is None:
+        return Answer(question, question.pending)
+    answered = give_answer(question, approve, reason, by or Settings.here().person)
+    goes_on = question.flow_run and os.environ.get("PREFECT_API_URL") and resume(question, answered)
     where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
     return Answer(answered, f"{answered.words}; {where}.")
 
@@ -253,15 +244,15 @@ def list_(
 
     Example: evenfold list
     """
-    with busy("looking for what was recorded") as home:
-        from evenfold.tasks.record.runs import recorded_models, recorded_runs
-        from evenfold.tasks.references import recorded_splits
+    from evenfold.tasks.record.runs import recorded_models, recorded_runs
+    from evenfold.tasks.references import recorded_splits
 
-        looks = home.is_recorded  # looking makes no store
-        listed = {"splits": recorded_splits(home)}
-        kinds = {"evaluations": "evaluation", "tunings": "tuning", "later rows": "later rows"}
-        listed |= {title: recorded_runs(home, kind) if looks else [] for title, kind in kinds.items()}
-        listed |= {"models": recorded_models(home) if looks else []}
+    home = Home.here()
+    looks = home.is_recorded  # looking makes no store
+    listed = {"splits": recorded_splits(home)}
+    kinds = {"evaluations": "evaluation", "tunings": "tuning", "later rows": "later rows"}
+    listed |= {title: recorded_runs(home, kind) if looks else [] for title, kind in kinds.items()}
+    listed |= {"models": recorded_models(home) if looks else []}
 
     def show(out: Words, _: object) -> None:
         for kind, rows in listed.items():

@@ -3,61 +3,27 @@
 from __future__ import annotations
 
 import shlex
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
-from evenfold.manifests import Audit, StoredManifest
+from evenfold.manifests import Audit
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
 from evenfold.reports.page import Page, Paragraph, Table, text_of
 from evenfold.reports.splits.page import checks_table
 from evenfold.reports.texts import page_note, top_of_split
-from evenfold.tasks import Home, Retraining, SplitRef
-from evenfold.tasks.plans import decided_otherwise
-from evenfold.tasks.runtime.progress import SAY, setting
-from rich import progress as signs
+from evenfold.tasks import Home, Retraining
 
-from .console import Words, errors
+from .terminal import Words
 
 if TYPE_CHECKING:
     from evenfold.tasks.record.runs import Leaderboard
 
 MOST_FOLDS = 12
-QUICK = 2.0  # seconds; a step that is done sooner needs no line
-
-
-@contextmanager
-def progress() -> Iterator[None]:
-    """Show what is under way inside the block: a live bar on a terminal, plain lines elsewhere."""
-    console = errors()
-    bar = signs.Progress(
-        signs.SpinnerColumn(), signs.TextColumn("{task.description}", markup=False), signs.BarColumn(),
-        signs.MofNCompleteColumn(), signs.TimeRemainingColumn(elapsed_when_finished=True),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
-    under_way: dict[str, tuple[signs.TaskID, float]] = {}
-    guard = threading.Lock()
-
-    def say(what: str, done: int, of: int) -> None:
-        with guard:
-            if what not in under_way:
-                under_way[what] = bar.add_task(what, total=None), time.monotonic()
-            task, begun = under_way[what]
-            bar.update(task, completed=done, total=of or None)
-            if done == of:
-                bar.remove_task(under_way.pop(what)[0])  # of a request of many there would be many
-                if not console.is_terminal and (seconds := time.monotonic() - begun) >= QUICK:
-                    console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
-
-    with setting(SAY, say), bar:
-        yield
 
 
 def show_page(console: Words, page: Page, *details: str, place: Path | None = None) -> None:
@@ -98,22 +64,10 @@ def show_split(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
     for sentence in [outcome.moves, *outcome.notes] if isinstance(outcome, ExtendOutcome) else []:
         console.say(f"  {sentence}")
     console.say(f"  id {split.split_id[:12]}, decided {'before' if cached else 'now'}")
-    show_other_decision(console, split, cached)
     show_where(console, outcome.run_id)
     # What was passed as a frame has no file of its own, and of a batch the target is not measured.
     if report.target is not None and not split.data.startswith(str(Home.here().data)):
         console.say(f"  next: evenfold evaluate {shlex.quote(from_here(split.data))} --manifest {split.name}")
-
-
-def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
-    """Print why a split of a known name got a new major version: what was asked otherwise before."""
-    major, _, minor = split.version.partition(".")
-    before = Path(split.uri).parent / f"{int(major) - 1}.0"
-    if cached or minor != "0" or not (before / "manifest.json").is_file():
-        return
-    if differences := decided_otherwise(StoredManifest(before), split.stored()):
-        why = f"{split.version}, for {'; '.join(differences)}; {before.name} stays, and --name keeps them apart"
-        console.say(f"  {why}")
 
 
 def show_where(console: Words, run_id: str) -> None:
@@ -161,7 +115,6 @@ def show_outcome(console: Words, outcome: Evaluation | Segments | LaterScore | T
     for sentence in getattr(outcome, "beside", ()):
         console.say(f"  {sentence}")
     if isinstance(outcome, Evaluation):
-        show_other_decision(console, outcome.split, outcome.cached)
         if len(outcome.run_id) == 32 and not outcome.look:
             console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
     elif isinstance(outcome, Tuning) and outcome.look:

@@ -15,8 +15,7 @@ from evenfold.tasks.requests import CompareFields, StudyFields
 
 from evenfold import estimates, flows, manifests, reports
 
-from .console import Words
-from .flags import Answer, busy
+from .terminal import Answer, Words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +40,7 @@ def demo(engine: of.Engine = "prefect") -> Answer:
     """
     from sklearn.datasets import load_breast_cancer
 
-    from .show import progress, show_outcome
+    from .show import show_outcome
 
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
@@ -60,8 +59,7 @@ def demo(engine: of.Engine = "prefect") -> Answer:
             "metrics": ("accuracy", "roc_auc"),
         },
     }  # fmt: skip
-    with progress():
-        evaluations = [flows.evaluate(**request, engine=engine) for request in requests.values()]
+    evaluations = [flows.evaluate(**request, engine=engine) for request in requests.values()]
 
     def show(out: Words, _: object) -> None:
         for title, evaluation in zip(requests, evaluations, strict=True):
@@ -85,22 +83,19 @@ def compare(
 
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
+    from evenfold.flows.comparison import pair_of
     from evenfold.manifests.tables.read import require_place, write_whole
     from evenfold.tasks.parameters import repeats_of
 
-    from .show import progress, show_page
+    from .show import show_page
 
     if output is not None:
         require_place(output)
-    with busy(f"reading run {run_a} and run {run_b}"):
-        from evenfold.flows.comparison import pair_of
-
-        fields["repeats"] = repeats_of(fields.get("repeats", "auto"))
-        pair = pair_of(run_a, run_b, fields["repeats"])
+    fields["repeats"] = repeats_of(fields.get("repeats", "auto"))
+    pair = pair_of(run_a, run_b, fields["repeats"])
     if not pair.plan.recipes:  # nothing is fitted
         fields["engine"] = "plain"
-    with progress():
-        comparisons = flows.compare(run_a, run_b, metrics, **fields)
+    comparisons = flows.compare(run_a, run_b, metrics, **fields)
     page = reports.comparison_page(comparisons, pair.names)
     if output is not None:
         write_whole(output, page.html())
@@ -128,9 +123,8 @@ def predict(
     require_place(output, TABLES, [data, training_data])
     if output.exists():
         require_place(output, read=read_besides(run, training_data))
-    with busy(f"predicting by run {run}"):
-        predictions = predict_later(run, data, training_data, known_rows=known_rows)
-        write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
+    predictions = predict_later(run, data, training_data, known_rows=known_rows)
+    write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
     about = {"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)}
     names = ", ".join(map(str, predictions.columns))
     return Answer(about, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
@@ -150,8 +144,7 @@ def score(
 
     from .show import show_outcome
 
-    with busy(f"scoring by run {run}"):
-        scored = score_later(run, data, training_data, metrics=metrics, level=level)
+    scored = score_later(run, data, training_data, metrics=metrics, level=level)
     return Answer(scored, show_outcome)
 
 
@@ -230,7 +223,7 @@ def _told(
     from evenfold.tasks.runtime.progress import say
     from evenfold.tasks.work import check_model
 
-    from .show import progress, show_page
+    from .show import show_page
 
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
@@ -238,7 +231,7 @@ def _told(
     request = Request.to(definitions.evaluate).read({"data": data, **fields})
     check_columns(data, request.specification)
     problem = check_model(data, request.specification, request.recipe)
-    with limited(problem.X.size), progress():
+    with limited(problem.X.size):
         table = study(problem, **about, say=partial(say, "fitting models"))
     page, pictures = reports.study_page(problem, table), reports.study_pictures(table)
     manifests.write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))

@@ -1,4 +1,7 @@
-"""Commands of functions: what one takes are flags, and what it returns is printed, or is JSON with --json."""
+"""A command at a terminal: its flags are what a function takes, and what that returns is printed, or JSON (--json).
+
+Lines are as wide as the terminal; where nobody reads, as behind a pipe, as long as they are.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,97 @@ import inspect
 import json
 import os
 import re
+import sys
 import textwrap
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks.parameters import Flag
 from evenfold.tasks.requests import signature_of
+from evenfold.tasks.runtime.progress import SAY, setting
+from rich import progress as signs
+from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand
 
-from .console import Words, errors, output
-
-if TYPE_CHECKING:
-    from evenfold.tasks.runtime.home import Home
-
 GATE_FAILED = 1  # the exit code
+ENDLESS = 1_000_000  # columns, where nobody says how wide it is: no line is broken there
+QUICK = 2.0  # seconds; a step that is done sooner needs no line
+
+
+class Words(Console):
+    """A console whose ``say`` and ``tell`` break lines between words. Brackets are text, for names have them."""
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print words; a line that had to be broken goes on below its own beginning."""
+        for line in text.split("\n"):
+            words = line.lstrip(" ")
+            indented = Padding(Text(words), (0, 0, 0, len(line) - len(words)), expand=False)
+            self.print(indented if words else "", style=style)
+
+    def tell(self, rows: Sequence[Sequence[str]], left: int = 1, indent: int = 2) -> None:
+        """Print rows of equal length, columns two blanks apart; all but the first ``left`` are right-aligned."""
+        table = Table.grid(padding=(0, 2))
+        for place in range(len(rows[0])):
+            table.add_column(justify="left" if place < left else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        self.print(Padding(table, (0, 0, 0, indent), expand=False))
+
+    def on_broken_pipe(self) -> None:
+        """Go on in silence where nobody reads any more, as behind ``| head``: the exit code stays the command's own."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def output() -> Words:
+    """Return where results go; COLUMNS says how wide it is, also where it is piped."""
+    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return Words(width=None if is_known else ENDLESS, highlight=False, emoji=False, markup=False)
+
+
+def errors() -> Console:
+    """Return where progress and errors go."""
+    return Console(stderr=True, soft_wrap=True, highlight=False, emoji=False, markup=False)
+
+
+@contextmanager
+def progress(command: str) -> Iterator[None]:
+    """Show that a command is under way, and each of its steps: a live bar on a terminal, plain lines elsewhere."""
+    console = errors()
+    bar = signs.Progress(
+        signs.SpinnerColumn(), signs.TextColumn("{task.description}", markup=False), signs.BarColumn(),
+        signs.MofNCompleteColumn(), signs.TimeRemainingColumn(elapsed_when_finished=True),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+    under_way: dict[str, tuple[signs.TaskID, float]] = {}
+    guard = threading.Lock()
+
+    def say(what: str, done: int, of: int) -> None:
+        with guard:
+            if what not in under_way:
+                under_way[what] = bar.add_task(what, total=None), time.monotonic()
+            task, begun = under_way[what]
+            bar.update(task, completed=done, total=of or None)
+            if done == of:
+                bar.remove_task(under_way.pop(what)[0])  # of a request of many there would be many
+                if not console.is_terminal and (seconds := time.monotonic() - begun) >= QUICK:
+                    console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
+
+    bar.add_task(command, total=None)
+    with setting(SAY, say), bar:
+        yield
 
 
 @dataclass(frozen=True)
@@ -54,10 +126,11 @@ Workers = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
-def command_of(function: Callable[..., Answer]) -> Callable[..., None]:
+def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callable[..., None]:
     """Return the command that calls ``function`` and prints its answer; its flags are what that takes, and ``--json``.
 
-    A parameter is declared by a ``Flag``, or as Typer's. One that is not given keeps the function's default.
+    A parameter is declared by a ``Flag``, or as Typer's. One that is not given keeps the function's default. ``asks``:
+    a person may be asked meanwhile, and no bar runs over the question.
     """
     takes = signature_of(function).parameters
     flags = {name: part for name, p in takes.items() for part in get_args(p.annotation) if isinstance(part, Flag)}
@@ -77,7 +150,8 @@ def command_of(function: Callable[..., Answer]) -> Callable[..., None]:
         for name, flag in flags.items():
             if flag.example and name in arguments:
                 arguments[name] = values_of(flag.names[0], arguments[name], f"{flag.takes}, such as {flag.example}")
-        answer = function(**arguments)
+        with nullcontext() if asks else progress(function.__name__.rstrip("_")):
+            answer = function(**arguments)
         if as_json:
             show_json(output(), answer.came)
         elif isinstance(answer.words, str):
@@ -156,13 +230,3 @@ class OnceEach(TyperCommand):
         longest = {name: max(names, key=len) for names in single for name in names}
         require_once(longest[name] for word in args if (name := word.partition("=")[0]) in longest)
         return super().parse_args(ctx, args)
-
-
-@contextmanager
-def busy(what: str) -> Iterator[Home]:
-    """Yield the home; meanwhile a terminal says that ``what`` is under way."""
-    from evenfold.tasks.runtime.home import Home
-
-    console = errors()
-    with console.status(Text(what)) if console.is_terminal else nullcontext():
-        yield Home.here()
