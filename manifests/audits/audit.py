@@ -14,12 +14,12 @@ from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.importing import FEATURES, resolve
 
-from . import features, leaks, rows
-from .features import Features, feature_names, read_features
+from . import leaks, rows
 from .findings import GATES, Audit, Found, NotAsked, Outcome, gates_with, judged, needed, reasons_of
-from .learned import leaky_features, marks, near_duplicates, relatives, target_encoding, times
+from .learned import duplicates, leaky_features, marks, relatives, target_encoding, times
+from .learned.duplicates import Features, read_features
 from .learned.models import in_one_thread, with_impact
-from .learned.sample import LEAST_ROWS, Sample, read_sample, sampled_columns
+from .learned.sample import LEAST_ROWS, Sample, feature_names, read_sample, sampled_columns
 from .pipelines import QUESTIONS, Leak, leaks_of, outcome_of
 
 
@@ -102,7 +102,7 @@ class Subject:
 
 LEARNING = ("sample", "targeted", "labelled", "learned", "tied")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
-_MODULES = rows, leaks, features, marks, leaky_features, target_encoding, times, near_duplicates, relatives
+_MODULES = rows, leaks, marks, leaky_features, target_encoding, times, duplicates, relatives
 # A gate is called as the function that checks it.
 _FUNCTIONS = {name: getattr(module, name) for module in _MODULES for name in GATES if hasattr(module, name)}
 _FUNCTIONS |= {f"build_{question}": partial(outcome_of, question) for question in QUESTIONS}

@@ -1,4 +1,4 @@
-"""Checks of what may leak from train to test: groups, repeated rows, keys that are nearly equal, times."""
+"""Checks of groups and times across a split, of keys that are spelled alike and of features that name rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ from evenfold.manifests.tables.canonical import amount, canonical_table, listed,
 from evenfold.manifests.tables.keys import label_ends, positions_in
 from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.numbers import by_appearance
 from numpy.typing import NDArray
-from scipy.stats import binom
 
-from .features import Features, crossings, row_hashes, where
-from .findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime, needed
-from .learned.near_duplicates import happen_by_chance
-from .learned.relatives import several
-from .learned.sample import BY_CHANCE, column_of, target_of
+from .findings import DropFeatures, Found, KeepTogether, NotAsked, Outcome, SplitByTime, needed
+from .learned.duplicates import Features
+from .learned.sample import crossings, several, where
 
-TENTHS, LETTERS, COMMONER, MISSPELLED = 10, 6, 4, 0.005
-COSTS = 0.02  # what so small a share of the rows may cost at most is a note
+LETTERS, COMMONER, MISSPELLED = 6, 4, 0.005
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
@@ -65,49 +60,6 @@ def constant_groups(joined: Joined) -> Outcome:
             message = f"{what} in {name!r}, so groups keep nothing together; name another column."
             return Found(1, message, {"groups": groups})
     return None
-
-
-def duplicate_rows(features: Features) -> Outcome:
-    """Look for rows whose features stand on the other side of a split too, target and key aside.
-
-    The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
-    feature as in none. The pairs that differ in none are counted in all rows, the others in at most 200,000 and in
-    proportion. Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a
-    number by tenths) flatter no score, and are a note; targets that agree less were mixed up.
-    """
-    joined, units = features.joined, several(by_appearance(features.hashes))
-    nothing = pa.table({field.name: pa.nulls(1, field.type) for field in features.sample.schema})
-    units[features.hashes == row_hashes(nothing)[0]] = -1
-    n, places, where_they_are = crossings(joined, units)
-    if not n:
-        return None
-    share = n / joined.n
-    columns = [column_of(name, features.sample.column(name)) for name in features.sample.column_names]
-    if happen_by_chance(columns, features.hashes):
-        sentence = f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')} the features"
-        why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
-        return Found(0, f"{sentence} of another; {why}.", {"share": share, "folds": places})
-    message = (
-        f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')} exactly the features of a row on the other side "
-        f"of a split ({listed(features.sample.column_names, most=4)}), in {where_they_are}; drop the repeats, or keep "
-        "them together as a group."
-    )
-    harmless = joined.columns.target is not None and (share < COSTS or not _targets_are_related(joined, units))
-    return Found(n, message, {"share": share, "folds": places}, KeepTogether(units), harmless)
-
-
-def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
-    """Return whether the targets of rows of one unit are alike more often, or less, than chance has it."""
-    name = str(joined.columns.target)
-    target = target_of(name, joined.column(name))
-    codes = np.floor(np.nan_to_num(target.outcomes[:, 0]) * TENTHS) if target.numeric else target.values
-    rows = np.flatnonzero((units >= 0) & target.present)
-    rows = rows[np.argsort(units[rows], kind="stable")]
-    pairs = units[rows[:-1]] == units[rows[1:]]
-    counts = np.unique(codes[target.present], return_counts=True)[1]
-    alike = np.count_nonzero(pairs & (codes[rows[:-1]] == codes[rows[1:]]))
-    usual = binom(np.count_nonzero(pairs), np.square(counts / counts.sum()).sum())
-    return bool(2.0 * min(usual.sf(alike - 1), usual.cdf(alike)) < BY_CHANCE)
 
 
 def similar_keys(joined: Joined) -> Outcome:
@@ -244,3 +196,43 @@ def time_overlap(joined: Joined) -> Outcome:
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
     )
     return Found(total, message, {"splits": splits}, SplitByTime(name))
+
+
+ID_LIKE = 0.99
+LEAST_ROWS = 50
+EXPECTED_REPEATS, LONG_NUMBERS = 10, 10**9
+
+
+def id_like_features(features: Features) -> Outcome:
+    """Look for features, floats aside, of which nearly every row has its own value. All rows are counted.
+
+    Whole numbers count where chance would repeat them: numbers in a narrow range, or of ten digits.
+    """
+    joined, sample = features.joined, features.sample
+    needed(joined.n >= LEAST_ROWS, f"{joined.n} rows are too few to tell a name from a number")
+    likely = [name for name in sample.column_names if _distinct(sample.column(name)) >= ID_LIKE]
+    shares = {name: _distinct(joined.column(name)) for name in likely}
+    alike = {name: share for name, share in shares.items() if share >= ID_LIKE and _numbers_rows(joined.column(name))}
+    if not alike:
+        return None
+    n, listing = len(alike), listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
+    sentence, them = f"{amount(n, 'feature')} {verb(n, 'names', 'name')} rows: {listing}", verb(n, "it", "them")
+    message = f"{sentence}; leave {them} out, or use {them} as the key."
+    return Found(n, message, {"features": alike}, DropFeatures(tuple(alike)))
+
+
+def _numbers_rows(column: pa.ChunkedArray) -> bool:
+    """Return whether so few repeats are no accident: not of whole numbers in a wide range, as populations are.
+
+    n numbers drawn from a range of R repeat one another about n^2 / 2R times.
+    """
+    if not pa.types.is_integer(column.type):
+        return True
+    least, most = pc.min_max(column).as_py().values()
+    return bool(least >= LONG_NUMBERS or len(column) ** 2 >= 2 * EXPECTED_REPEATS * (most - least + 1))
+
+
+def _distinct(column: pa.ChunkedArray) -> float:
+    if pa.types.is_floating(column.type):
+        return 0.0
+    return float(pc.count_distinct(column).as_py()) / len(column)

@@ -14,7 +14,7 @@ from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .models import predict_from_all, predict_from_one, usable
 from .relatives import CHANCE
-from .sample import FEWEST_ROWS, LEAST_ROWS, Column, Sample, Target, numbers_in
+from .sample import FEWEST_ROWS, LEAST_ROWS, Column, Sample, Target
 
 TARGET_LIKE = 0.999
 # Scores from which a single feature is looked at, by whether the target is a number.
@@ -155,6 +155,7 @@ LEAST_OF_THE_ROWS, ROWS_A_COLUMN = 0.9, 4  # that must have a value in a column 
 ALONE = 0.997  # R² or rank correlation of a single feature, from which it is the target in other units
 MOST_BANDS, OUT_OF_BAND, MOST_SHOWN = 200, 0.02, 8
 MOST_PRODUCTS = 2e9  # rows times the square of columns
+NUMBER = r"([-+]?\d+\.?\d*)\s?([kKmM]?)"
 
 
 def computed_target(learned: Sample) -> Outcome:
@@ -192,6 +193,12 @@ def _numbers(sample: Sample) -> Iterator[Column]:
             values = values / 86_400e6 if np.nanmax(np.abs(values), initial=0) > 1e9 else values
         if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS and np.ptp(values[np.isfinite(values)]) > 0:
             yield replace(column, kind="number", values=values, whole=None)
+
+
+def numbers_in(column: Column) -> Array:
+    """Return the first number in each text of a column, 780 of '€ 0.78k p.m.'; NaN where there is none."""
+    parts = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True).str.extract(NUMBER)
+    return column.by_level(parts[0].astype(float) * parts[1].str.lower().map({"k": 1e3, "m": 1e6}).fillna(1.0))
 
 
 def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:

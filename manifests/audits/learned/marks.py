@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome, needed
 from evenfold.manifests.audits.statistics import (
     LEAST_LEVELS,
@@ -19,9 +22,10 @@ from evenfold.manifests.audits.statistics import (
 )  # fmt: skip
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters.deployed import shown
+from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
-from .sample import BY_CHANCE, Column, Sample, parts_of, words_of
+from .sample import BY_CHANCE, Column, Sample
 
 LEAST_ROWS, LEAST_SHARE = 10, 0.01
 PURE, USUAL, OF_ITS_CLASS = 0.99, 0.7, 0.1
@@ -85,6 +89,44 @@ def _marks(sample: Sample) -> Iterator[Mark]:
             yield Mark(f"a gap in {column.name!r}", column.name, (~present).astype(np.int64), (False, True))
     if with_gaps > 1:
         yield Mark("the number of gaps in a row", "gaps", gaps, tuple(range(int(gaps.max()) + 1)))
+
+
+WORDS = 2  # of a text, on average
+MOST_WORDS, MOST_PARTS = 100, 12
+PIECES = r"\d+|[^\W\d_]+"  # of a text: what separators set off, and digits from letters
+
+
+def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
+    """Return the rows that hold each of the commonest words of a text of several; at most 100 words."""
+    held = [set(re.findall(r"\w+", text.casefold())) for text in column.texts]
+    if not held or np.mean([len(words) for words in held]) < WORDS:
+        return {}
+    counts = Counter(word for words in held for word in words)
+    return {
+        word: column.by_level([float(word in words) for words in held]) > 0
+        for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_WORDS]
+        if 1 < count < len(held)
+    }
+
+
+def parts_of(column: Column, regular: bool = False) -> Iterator[tuple[str, str, str | None, Codes]]:
+    """Yield what separators set off in texts, and digits from letters, alone and as beginnings.
+
+    Of each its place in words, what takes it in pandas, the first text's, and each row's code. ``regular``: of texts
+    alone of which most have as many parts, or as many characters and no parts.
+    """
+    texts = pd.Series(column.texts if column.kind == "category" else [], dtype=object)
+    pieces: Any = texts.str.findall(PIECES)
+    if regular and {*pieces.str.len()} == {1} and texts.str.len().nunique() == 1:
+        pieces = texts.map(list)
+    if not len(texts) or (regular and (pieces.str.len() == pieces.str.len().mode()[0]).mean() < 0.9):
+        return
+    most = min(int(pieces.str.len().max()), MOST_PARTS)
+    parts = [(f"part {i + 1}", f"[{i}]", pieces.str[i]) for i in range(most)]
+    first = [(i, pieces.str[:i].str.join("").replace("", None)) for i in range(2, most)]
+    parts += [(f"the first {i} parts", f"[:{i}].str.join('')", part) for i, part in first]
+    for words, taken, part in parts:
+        yield words, taken, part[0], column.by_level(pd.factorize(part)[0], -1.0).astype(np.int64)
 
 
 def _written(column: Column, value: float) -> str:

@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests.audits.features import crossings
 from evenfold.manifests.audits.findings import Found, KeepTogether, Outcome
 from evenfold.manifests.audits.statistics import (
     LEAST_LEVELS,
@@ -28,9 +27,10 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtri
 from scipy.stats import t
 
+from .duplicates import MOST_SEARCHED, PROJECTED
+from .marks import PIECES, parts_of
 from .models import at_stake, predict_from_all, usable
-from .near_duplicates import MOST_SEARCHED, PROJECTED
-from .sample import BLOCKS, BY_CHANCE, PIECES, Column, Sample, alone, parts_of
+from .sample import BLOCKS, BY_CHANCE, Column, Sample, alone, crossings, several
 
 MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
 LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
@@ -169,12 +169,6 @@ def _whole(codes: Codes, n_most: int) -> Codes:
     units = by_appearance(alone(codes))
     place = np.argsort(Stream(0, AUDITING, 12).permutation(int(units.max()) + 1))
     return np.sort(np.argsort(place[units], kind="stable")[:n_most])
-
-
-def several(codes: Codes) -> Codes:
-    """Return the codes that more than one row has, -1 for the other rows."""
-    sizes = np.bincount(codes + 1)[codes + 1]
-    return np.where((sizes > 1) & (codes >= 0), codes, -1)
 
 
 def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, float, bool] | None:

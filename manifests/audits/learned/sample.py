@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,16 +9,22 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.audits.features import blocks_and_rows, canonical_features, columns_without_role
 from evenfold.manifests.audits.findings import needed
 from evenfold.manifests.audits.statistics import Array, Codes, auc, ranks_of
 from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.membership import NEVER_TESTED
+from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.state import is_numeric_target
-from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
+from evenfold.manifests.tables.canonical import (
+    amount,
+    canonical_table,
+    infer_type,
+    listed,
+    require_columns,
+    to_numpy,
+)
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance
@@ -73,7 +77,7 @@ class Column:
     def places(self) -> Array:
         """The rank of each value as a share of all, 0 to 1, equal ones at the middle of theirs; NaN where missing."""
         sizes = np.bincount(self.codes[self.codes >= 0])
-        return np.asarray(np.append((np.cumsum(sizes) - sizes / 2.0) / max(sizes.sum(), 1), np.nan)[self.codes])
+        return self.by_level((np.cumsum(sizes) - sizes / 2.0) / max(sizes.sum(), 1))
 
     @cached_property
     def decimals(self) -> Codes:
@@ -85,6 +89,10 @@ class Column:
             if places == 4 and np.median(digits) > 4:
                 return np.full(self.values.size, 9)
         return digits
+
+    def by_level(self, values: Any, gap: float = np.nan) -> Array:
+        """Return each row's value, of values for the levels that are present, ascending."""
+        return np.asarray(np.append(np.asarray(values, dtype=np.float64), gap)[self.codes])
 
     def take(self, rows: NDArray[Any]) -> Column:
         """Return the column of some rows."""
@@ -194,6 +202,38 @@ class Sample:
         return everywhere
 
 
+def feature_names(joined: Joined, features: Sequence[str] | None, exclude: Collection[str]) -> list[str]:
+    """Return the feature columns: as given, or every number, truth value and category that plays no other part.
+
+    That is what a model of this project learns from unless told otherwise. Raises SplitError for a name that is no
+    column.
+    """
+    require_columns([*(features or []), *exclude], joined.source.schema.names)
+    if features is not None:
+        return [name for name in features if name not in exclude]
+    return [field.name for field in columns_without_role(joined, exclude) if _is_feature(field.type)]
+
+
+def columns_without_role(joined: Joined, exclude: Collection[str]) -> list[pa.Field]:
+    """Return the columns that play no part, neither in the split nor in what is asked about it."""
+    taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
+    return [field for field in joined.source.schema if field.name not in taken]
+
+
+def are_all_columns(features: Sequence[str], spec: SplitSpec, schema: pa.Schema) -> bool:
+    """Return whether ``features`` are every column without a role, as features are by default, in the same order.
+
+    An audit of them is then the audit that names none: where text or times stand beside them, it looks at more.
+    """
+    fields = [field for field in schema if field.name not in spec.columns.roles()]
+    return [field.name for field in fields] == list(features) and all(_is_feature(field.type) for field in fields)
+
+
+def _is_feature(kind: pa.DataType) -> bool:
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(is_number or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind))
+
+
 def sampled_columns(joined: Joined, exclude: Collection[str]) -> list[str]:
     """Return every column without a role whose type is known, text and times included."""
     names = list[str]()
@@ -227,6 +267,25 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
     outcome = None if target is None else target_of(target, joined.column(target).take(pa.array(rows)))
     seen, drawn = tuple(names if features is None else features), rows.size < usable.size
     return Sample(joined, rows, _blocks(joined, rows, groups), columns, seen, outcome, groups, drawn)
+
+
+def canonical_features(block: pa.Table, joined: Joined) -> pa.Table:
+    """Return a block in canonical types, with the nearest float of each decimal and of each unsigned 64-bit integer."""
+    for i, field in enumerate(block.schema):
+        if pa.types.is_decimal(field.type) or pa.types.is_uint64(field.type):
+            block = block.set_column(i, field.name, block.column(i).cast(pa.float64(), safe=False))
+    return canonical_table(block, block.column_names, joined.manifest.types)
+
+
+def blocks_and_rows(
+    joined: Joined, names: list[str], rows: NDArray[np.int64]
+) -> Iterator[tuple[slice, pa.Table, NDArray[np.int64]]]:
+    """Yield where each block of the data lies, the block, and the places in it of those ascending ``rows`` it holds."""
+    start = 0
+    for block in joined.source.batches(names):
+        here = slice(start, start := start + block.num_rows)
+        inside = rows[np.searchsorted(rows, here.start) : np.searchsorted(rows, here.stop)]
+        yield here, block, inside - here.start
 
 
 def column_of(name: str, column: pa.ChunkedArray) -> Column:
@@ -270,6 +329,12 @@ def alone(codes: Codes) -> Codes:
     return np.where(codes < 0, codes.max(initial=0) + 1 + np.arange(codes.size), codes)
 
 
+def several(codes: Codes) -> Codes:
+    """Return the codes that more than one row has, -1 for the other rows."""
+    sizes = np.bincount(codes + 1)[codes + 1]
+    return np.where((sizes > 1) & (codes >= 0), codes, -1)
+
+
 def _blocks(joined: Joined, rows: Codes, groups: Codes) -> Codes:
     folds, fold = np.unique(joined.codes[rows, 0], return_inverse=True)
     stream = Stream(0, AUDITING, 2)
@@ -281,51 +346,25 @@ def _blocks(joined: Joined, rows: Codes, groups: Codes) -> Codes:
     return stream.below(BLOCKS, int(numbers.max()) + 1)[numbers]
 
 
-WORDS = 2  # of a text, on average
-MOST_WORDS, MOST_PARTS = 100, 12
-PIECES = r"\d+|[^\W\d_]+"  # of a text: what separators set off, and digits from letters
-NUMBER = r"([-+]?\d+\.?\d*)\s?([kKmM]?)"
+def where(places: Collection[str]) -> str:
+    """Return in words where rows are, of the names of folds, splits and parts."""
+    numbers, others = dict[str, list[str]](), []
+    for place in places:
+        noun, _, number = place.rpartition(" ")
+        if noun and number.isdigit():
+            numbers.setdefault(noun, []).append(number)
+        else:
+            others.append(place)
+    listing = [f"{noun}{'s' if len(of) > 1 else ''} {listed(of, most=8)}" for noun, of in numbers.items()]
+    return listed([*listing, *others])
 
 
-def numbers_in(column: Column) -> Array:
-    """Return the first number in each text of a column, 780 of '€ 0.78k p.m.'; NaN where there is none."""
-    parts = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True).str.extract(NUMBER)
-    return _by_row(column, parts[0].astype(float) * parts[1].str.lower().map({"k": 1e3, "m": 1e6}).fillna(1.0))
+def crossings(joined: Joined, units: NDArray[np.int64]) -> tuple[int, dict[str, int], str]:
+    """Return how many rows cross, in each place and in words, for ``units`` that number what belongs together (or -1).
 
-
-def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
-    """Return the rows that hold each of the commonest words of a text of several; at most 100 words."""
-    held = [set(re.findall(r"\w+", text.casefold())) for text in column.texts]
-    if not held or np.mean([len(words) for words in held]) < WORDS:
-        return {}
-    counts = Counter(word for words in held for word in words)
-    return {
-        word: _by_row(column, [float(word in words) for words in held]) > 0
-        for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_WORDS]
-        if 1 < count < len(held)
-    }
-
-
-def parts_of(column: Column, regular: bool = False) -> Iterator[tuple[str, str, str | None, Codes]]:
-    """Yield what separators set off in texts, and digits from letters, alone and as beginnings.
-
-    Of each its place in words, what takes it in pandas, the first text's, and each row's code. ``regular``: of texts
-    alone of which most have as many parts, or as many characters and no parts.
+    Of labels two rows cross where their codes differ and both are trained on, tested or locked; of draws and pairs
+    where one is in train and the other in test of the same split, or one is locked and the other is not.
+    O(n x repeats), or O(n x splits).
     """
-    texts = pd.Series(column.texts if column.kind == "category" else [], dtype=object)
-    pieces: Any = texts.str.findall(PIECES)
-    if regular and {*pieces.str.len()} == {1} and texts.str.len().nunique() == 1:
-        pieces = texts.map(list)
-    if not len(texts) or (regular and (pieces.str.len() == pieces.str.len().mode()[0]).mean() < 0.9):
-        return
-    most = min(int(pieces.str.len().max()), MOST_PARTS)
-    parts = [(f"part {i + 1}", f"[{i}]", pieces.str[i]) for i in range(most)]
-    first = [(i, pieces.str[:i].str.join("").replace("", None)) for i in range(2, most)]
-    parts += [(f"the first {i} parts", f"[:{i}].str.join('')", part) for i, part in first]
-    for words, taken, part in parts:
-        yield words, taken, part[0], _by_row(column, pd.factorize(part)[0], -1.0).astype(np.int64)
-
-
-def _by_row(column: Column, values: Any, gap: float = np.nan) -> Array:
-    """Return each row's value, of values for the levels that are present, ascending."""
-    return np.asarray(np.append(np.asarray(values, dtype=np.float64), gap)[column.codes])
+    rows, places = joined.crossing(units)
+    return int(np.count_nonzero(rows)), places, where(places) + joined.looked_at

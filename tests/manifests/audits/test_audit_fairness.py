@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from audited import OF_DATA, asked, clean, plain, split, the, told
 from evenfold.manifests import audit, decide, extend
-from evenfold.manifests.audits import features
 from evenfold.manifests.audits.findings import GATES as LIMITS, judged
-from evenfold.manifests.audits.leaks import duplicate_rows
+from evenfold.manifests.audits.learned import duplicates
 from evenfold.manifests.joined import Joined
 
 
@@ -18,7 +17,7 @@ def test_repeats_are_judged_by_all_rows_where_few_are_drawn(
     made_of: str, by_chance: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 4,000 rows 400 are drawn, and no repeated pair is among them: near misses are counted in that proportion."""
-    monkeypatch.setattr(features, "MOST_SAMPLED", 400)
+    monkeypatch.setattr(duplicates, "MOST_SAMPLED", 400)
     random = np.random.default_rng(0)
     frame = pd.DataFrame(random.normal(size=(4000, 3)), columns=list("abc")).assign(id=range(4000))
     if made_of == "coarse":
@@ -26,7 +25,7 @@ def test_repeats_are_judged_by_all_rows_where_few_are_drawn(
     else:
         frame.loc[[1, 2], list("abc")] = frame.loc[[2001, 2002], list("abc")].to_numpy()
     joined = Joined.of(decide({"strategy": "KFold", "columns": {"key": "id"}}, frame), frame)
-    found = duplicate_rows(features.read_features(joined, list("abc")))
+    found = duplicates.duplicate_rows(duplicates.read_features(joined, list("abc")))
     assert (found.figure == 0) == by_chance, found.message
 
 

@@ -1,21 +1,38 @@
-"""Rows that are nearly the same on both sides of a split: re-entered, rounded, measured again."""
+"""Rows that repeat one another on both sides of a split: exactly, re-entered, rounded, measured again."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.audits.features import crossings
+import pandas as pd
+import pyarrow as pa
 from evenfold.manifests.audits.findings import Found, KeepTogether, Outcome, needed
 from evenfold.manifests.audits.statistics import Array, Codes, count_pairs
+from evenfold.manifests.joined import Joined
+from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING
-from evenfold.splitters.numbers import joined_by
+from evenfold.splitters.numbers import by_appearance, joined_by
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
+from scipy.stats import binom
 
-from .sample import Column, Sample
+from .sample import (
+    BY_CHANCE,
+    Column,
+    Sample,
+    blocks_and_rows,
+    canonical_features,
+    column_of,
+    crossings,
+    several,
+    target_of,
+)
 
+MOST_SAMPLED = 200_000
+TENTHS, COSTS = 10, 0.02  # what so small a share of the rows may cost at most is a note
 LEAST_SHARE, LEAST_PAIRS = 0.003, 3
 NEIGHBOURS = 6  # the distance to the sixth nearest row is what is usual around a row
 CHANCE = 0.05  # of the least share that is reported, what chance may be expected to bring forth
@@ -26,6 +43,81 @@ LEAST_VALUES, MOST_VALUES = 30, 300  # of a fine number, by the rows
 STEP, RANKED = 16, 0.2  # numbers between two ranked ones, and the weight of their own rank
 LEAST_DISTINCT = 10  # numbers of fewer values are compared as categories are
 MOST_ASKED, LEAST_ASKED = 2_000, 2  # rows that are asked first, and how many must have a twin
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """One 64-bit hash of each row's features, and the features of at most 200,000 rows drawn at random.
+
+    Two rows with other features have the same hash with a probability of n^2 / 2^65 for any pair of n rows: 0.03 for
+    a thousand million rows.
+    """
+
+    joined: Joined
+    hashes: NDArray[np.uint64]
+    sample: pa.Table
+
+
+def read_features(joined: Joined, names: list[str]) -> Features:
+    """Return the hashes and the sample of features, in one pass with the memory of a block beside them."""
+    rows = np.sort(Stream(0).permutation(joined.n)[:MOST_SAMPLED])
+    hashes, blocks = np.empty(joined.n, dtype=np.uint64), []
+    for here, block, inside in blocks_and_rows(joined, names, rows):
+        table = canonical_features(block, joined)
+        hashes[here] = row_hashes(table)
+        blocks.append(table.take(inside))
+    return Features(joined, hashes, pa.concat_tables(blocks).combine_chunks())
+
+
+def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row of a canonical table; missing values are equal to one another."""
+    # Whole numbers stay whole beside a gap: as floats they would have another hash than in a block without one.
+    whole = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    frame = table.to_pandas(types_mapper=whole.get, date_as_object=False)
+    return np.asarray(pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64)
+
+
+def duplicate_rows(features: Features) -> Outcome:
+    """Look for rows whose features stand on the other side of a split too, target and key aside.
+
+    The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
+    feature as in none. The pairs that differ in none are counted in all rows, the others in at most 200,000 and in
+    proportion. Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a
+    number by tenths) flatter no score, and are a note; targets that agree less were mixed up.
+    """
+    joined, units = features.joined, several(by_appearance(features.hashes))
+    nothing = pa.table({field.name: pa.nulls(1, field.type) for field in features.sample.schema})
+    units[features.hashes == row_hashes(nothing)[0]] = -1
+    n, places, where_they_are = crossings(joined, units)
+    if not n:
+        return None
+    share = n / joined.n
+    columns = [column_of(name, features.sample.column(name)) for name in features.sample.column_names]
+    if happen_by_chance(columns, features.hashes):
+        sentence = f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')} the features"
+        why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
+        return Found(0, f"{sentence} of another; {why}.", {"share": share, "folds": places})
+    message = (
+        f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')} exactly the features of a row on the other side "
+        f"of a split ({listed(features.sample.column_names, most=4)}), in {where_they_are}; drop the repeats, or keep "
+        "them together as a group."
+    )
+    harmless = joined.columns.target is not None and (share < COSTS or not _targets_are_related(joined, units))
+    return Found(n, message, {"share": share, "folds": places}, KeepTogether(units), harmless)
+
+
+def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
+    """Return whether the targets of rows of one unit are alike more often, or less, than chance has it."""
+    name = str(joined.columns.target)
+    target = target_of(name, joined.column(name))
+    codes = np.floor(np.nan_to_num(target.outcomes[:, 0]) * TENTHS) if target.numeric else target.values
+    rows = np.flatnonzero((units >= 0) & target.present)
+    rows = rows[np.argsort(units[rows], kind="stable")]
+    pairs = units[rows[:-1]] == units[rows[1:]]
+    counts = np.unique(codes[target.present], return_counts=True)[1]
+    alike = np.count_nonzero(pairs & (codes[rows[:-1]] == codes[rows[1:]]))
+    usual = binom(np.count_nonzero(pairs), np.square(counts / counts.sum()).sum())
+    return bool(2.0 * min(usual.sf(alike - 1), usual.cdf(alike)) < BY_CHANCE)
 
 
 def near_duplicates(sample: Sample) -> Outcome:
