@@ -16,7 +16,7 @@ from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.errors import shown
 from numpy.typing import NDArray
 
 from .errors import EvaluationError

@@ -23,7 +23,7 @@ from evenfold.manifests.tables.canonical import amount
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import listed
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import cause_of, shown
+from evenfold.splitters.errors import cause_of, shown
 from evenfold.splitters.naming import changed
 from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final

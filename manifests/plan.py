@@ -28,7 +28,7 @@ from evenfold.manifests.tables.read import source_of
 from evenfold.manifests.tables.source import SEVERAL_TYPES
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.errors import shown
 from evenfold.splitters.kernels import HOLDOUT, Stream
 from evenfold.splitters.numbers import CLASSES_VERSION, Coded, digest_json, label_type
 from evenfold.splitters.rows import GroupRows

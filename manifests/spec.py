@@ -12,8 +12,9 @@ import pyarrow as pa
 from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed, require_complete
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.base import defaults_of, strategy_made, strategy_recipe
-from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable, shown
+from evenfold.splitters.errors import reason_of, shown
 from evenfold.splitters.numbers import digest_json, plain_numbers
+from evenfold.splitters.untrusted import read_document, require_bounded, require_readable
 from pydantic import Field, ValidationError, model_validator
 
 from .fields import Algorithm, GateLimits, Holdout, Length, Names, Pseudonyms, Strict, Whole, also, explain

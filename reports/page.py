@@ -11,7 +11,7 @@ from functools import cache
 from html import escape
 from typing import Any, Protocol
 
-from evenfold.splitters.importing import installed
+from evenfold.splitters.naming import installed
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -8,7 +8,6 @@ from .base import (
     strategy_of as strategy_of,
 )
 from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
-from .importing import UntrustedNameError as UntrustedNameError
 from .kernels import Stream as Stream
 from .packing.cost import PackReport as PackReport
 from .rows import Needs as Needs, Rows as Rows
@@ -63,3 +62,4 @@ from .strategies.shuffles import (
     ShuffleSplit as ShuffleSplit,
     StratifiedShuffleSplit as StratifiedShuffleSplit,
 )
+from .untrusted import UntrustedNameError as UntrustedNameError

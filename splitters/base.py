@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from evenfold.splitters.errors import SplitError, meant
-from evenfold.splitters.importing import Role, refusal, resolve
 from evenfold.splitters.kernels import DRAWS, LABELS, IntArray, Stream
 from evenfold.splitters.naming import code_of, import_path, params_of
 from evenfold.splitters.numbers import check_count, digest_json, is_whole, label_type, plain_numbers
 from evenfold.splitters.rows import ROLES, Needs, Rows
+from evenfold.splitters.untrusted import Role, refusal, resolve
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 

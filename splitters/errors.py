@@ -1,10 +1,14 @@
-"""Errors and results as people meet them: their bases, the nearest name to a misspelt one, and who draws a result."""
+"""Errors and results as people meet them: bases, the words of their sentences, and what is withheld from others."""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Literal
+from urllib.parse import unquote
 
 
 class EvenfoldError(Exception):
@@ -44,6 +48,87 @@ def listed(things: Iterable[Any], most: int = 5) -> str:
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def is_deployed() -> bool:
+    """Return whether this code runs for a Prefect deployment, or in a process that is to behave as if it did.
+
+    Whoever may start such a run may ask for anything that its form takes, so names and paths in it are not trusted.
+    Nobody has to set that: Prefect's workers and ``serve`` start each run in a process whose environment names the
+    run, pools inherit it, and on a cluster's worker the run travels with the task. ``EVENFOLD_CLOSED=1`` closes a
+    process besides, such as a cluster's worker; no setting opens one.
+    """
+    if os.environ.get("PREFECT__FLOW_RUN_ID") or os.environ.get("EVENFOLD_CLOSED", "") not in ("", "0"):
+        return True
+    # Looked up, not imported: where nobody has imported Prefect, no run of it is under way.
+    context = sys.modules.get("prefect.context")
+    running = None if context is None else context.FlowRunContext.get()
+    return getattr(getattr(running, "flow_run", None), "deployment_id", None) is not None
+
+
+WITHHELD = "(withheld)"
+MOST_SHOWN = 100
+
+
+def shown(value: Any) -> str:
+    """Return a cell's value, or its beginning, for a sentence; in a deployed run what stands for it.
+
+    For others read its errors.
+    """
+    text = WITHHELD if is_deployed() else str(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what another library says went wrong, in one line; in a deployed run its kind alone.
+
+    Such texts quote cells: could not convert string to float: 'what stood there'.
+    """
+    if is_deployed():
+        return f"{type(error).__name__}, its text withheld"
+    several = len(error.args) > 1 and all(isinstance(part, str) for part in error.args)
+    parts = error.args if several else [str(error)]
+    return " ".join(" ".join(parts).split())
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """Return what to ``raise ... from``: the error, or in a deployed run None, whose log would quote the error."""
+    return None if is_deployed() else error
+
+
+# Names of parameters, by what they hold anywhere (X-Amz-Signature, aws_secret_access_key), or whole (Azure's sig). That
+# a name is one is asked first: a long text without any is gone through once.
+_PARTS = "password|passwd|pwd|token|secret|signature|credential|api[_-]?key|access[_-]?key"
+_NAME = rf"(?<![\w.-])(?=[\w.-]+=)(?:[\w.-]*(?:{_PARTS})[\w.-]*|sig)"
+_NAMED = re.compile(rf"(?i)({_NAME}=)([^\s'\"&<>]+)")
+_IN_QUERY = re.compile(rf"(?i)[?&;#]({_NAME})=[^&;#]")
+SHOWN = "***"
+# github://owner:repository@branch is no login, nor abfs://container@account; https://token@host is one.
+_LOGIN = re.compile(r"(?i)([\w+.-]*)(?<!\bgithub)://(?:[^/@]*:[^/]*|(?<=\bhttp://)[^/?#]+|(?<=\bhttps://)[^/?#]+)@")
+
+
+def without_secrets(text: str) -> str:
+    """Return ``text`` with ``***`` in place of what every parameter holds that is called like a secret. O(n)."""
+    return _NAMED.sub(rf"\1{SHOWN}", text)
+
+
+def require_no_password(address: str) -> None:
+    """Raise SplitError for an address with a password, or with a secret among its parameters."""
+    without = _LOGIN.sub(r"\1://", address)  # first: a password may hold a question mark
+    plain = re.split("[?#]", without, maxsplit=1)[0]
+    if login := _LOGIN.search(address):
+        kind, what, protocol, written = "password", "login", login[1], "JSON"
+    elif secret := _IN_QUERY.search(unquote(address[len(plain) :])):
+        kind, what = "secret", secret[1]
+        protocol = re.findall(r"([\w+.-]*)://", plain if "://" in plain else address)[-1]
+        written = f'JSON ({{"params": {{"{what}": "..."}}}})' if protocol in ("http", "https") else "JSON"
+    else:
+        return
+    raise SplitError(
+        f"{plain} is given with a {kind}, which every result and record would keep; leave "
+        f"the {what} out of the address, and give it as fsspec's file system takes it: as {written} in the "
+        f"environment's FSSPEC_{protocol.upper()}, or in a file in ~/.config/fsspec."
+    )
 
 
 _above: dict[str, Callable[[Any], Any]] = {}

@@ -15,17 +15,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution, distributions, version
 from importlib.util import spec_from_file_location
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from evenfold.splitters.numbers import digest_json
-
 from .errors import SplitError
-from .importing import HERE, distribution_named
-from .numbers import plain_numbers
+from .numbers import digest_json, plain_numbers
+from .untrusted import HERE
 
 
 def import_path(thing: Any) -> str:
@@ -156,11 +155,10 @@ def path_here(thing: Any) -> str:
     """
     module = ModuleType(f"{HERE}{digest_json(_told(thing, set()))[:16]}")
     name = thing.__name__ if thing.__name__.isidentifier() else "function"
-    if module.__name__ not in sys.modules:
-        logging.getLogger("evenfold").warning(
-            f"{name} is defined where no other process finds it, and is known here as {module.__name__}:{name}; to "
-            "deploy it, move it into a module of its own and import it from there."
-        )
+    _warn(
+        f"{name} is defined where no other process finds it, and is known here as {module.__name__}:{name}; to "
+        "deploy it, move it into a module of its own and import it from there."
+    )
     setattr(sys.modules.setdefault(module.__name__, module), name, thing)
     return f"{module.__name__}:{name}"
 
@@ -230,7 +228,6 @@ def _globals(code: CodeType) -> set[str]:
 OTHERS = sys.stdlib_module_names | {"evenfold"}
 UNTOLD = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 DOCUMENTED = frozenset({ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef})
-INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass
@@ -272,7 +269,7 @@ def code_of(*paths: str | None) -> dict[str, str]:
                 if ":" not in wanted or name != wanted.replace(":", "."):  # else a thing in the module, as it may be
                     _warn(f"{name} is imported by code of yours and was not found, so its code is in no key.")
                 break
-            if spec is None or not INSTALLED.isdisjoint(Path(str(spec.origin)).parts):
+            if spec is None or not {"site-packages", "dist-packages"}.isdisjoint(Path(str(spec.origin)).parts):
                 libraries[name] = distribution_named(name.partition(".")[0])
                 break
             if spec.has_location and spec.origin:
@@ -337,9 +334,7 @@ def _parsed(name: str, package: str, content: bytes) -> tuple[str, tuple[str, ..
         tree = ast.parse(content)
         text = _tree_as_text(tree).encode()
     except (SyntaxError, ValueError, RecursionError):
-        _warn(
-            f"{name} cannot be read as Python: any other bytes of it are other code, and what it imports is not seen."
-        )
+        _warn(f"{name} cannot be read as Python: other bytes of it are other code, and what it imports is not seen.")
         return hashlib.sha256(content).hexdigest()[:16], ()
     return hashlib.sha256(text).hexdigest()[:16], tuple(_imported(package, tree))
 
@@ -373,3 +368,33 @@ def _tree_as_text(node: Any) -> str:
 @cache
 def _warn(words: str) -> None:
     logging.getLogger("evenfold").warning(words)
+
+
+@cache
+def installed(name: str) -> str:
+    """Return the version of a package, which a process that has it goes on with; PackageNotFoundError for none."""
+    return version(name)
+
+
+def distribution_of(thing: type) -> str:
+    """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
+    return distribution_named((getattr(thing, "__module__", None) or type(thing).__module__).partition(".")[0])
+
+
+@cache
+def distribution_named(top: str) -> str:
+    """Return the same for what is imported as ``top``."""
+    distribution = next((each for each in chain(distributions(name=top), distributions()) if _holds(each, top)), None)
+    return f"{distribution.metadata['Name']}=={distribution.version}" if distribution else top
+
+
+def _holds(distribution: Distribution, top: str) -> bool:
+    """Return whether an installed distribution holds a top-level module.
+
+    Its list of files is searched as one text: parsing those of every distribution takes half a second.
+    """
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    if declared:
+        return top in declared
+    files = distribution.read_text("RECORD") or "\n".join(str(file) for file in distribution.files or ())
+    return any(f"\n{top}{rest}" in f"\n{files}" for rest in ("/", ".py,", ".py\n"))

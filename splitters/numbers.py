@@ -10,8 +10,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.deployed import reason_of
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, reason_of
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]

@@ -22,8 +22,7 @@ from evenfold.splitters.numbers import (
 )
 from numpy.typing import NDArray
 
-from .deployed import shown
-from .errors import SplitError
+from .errors import SplitError, shown
 from .times import ends_of, times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]

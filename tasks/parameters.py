@@ -85,8 +85,8 @@ def _metrics(metrics: Any) -> Any:
 
 
 def _build(build: Any) -> Any:
-    from evenfold.splitters.importing import FEATURES, resolve
     from evenfold.splitters.naming import named
+    from evenfold.splitters.untrusted import FEATURES, resolve
 
     if not (build is None or isinstance(build, str) or inspect.isroutine(build)):
         kind = type(build).__name__
@@ -110,7 +110,8 @@ def _folder(reference: Any) -> Any:
 
 
 def _grid(source: Any) -> Any:
-    from evenfold.splitters.deployed import read_document, reason_of, require_readable
+    from evenfold.splitters.errors import reason_of
+    from evenfold.splitters.untrusted import read_document, require_readable
 
     grid = source
     if isinstance(source, (str, Path)):

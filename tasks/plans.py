@@ -16,9 +16,8 @@ from evenfold.manifests.tables.keys import WhichRows, waiting_rows
 from evenfold.manifests.tables.read import version_of
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import modules_of_strategy, strategy_code
-from evenfold.splitters.deployed import is_address
-from evenfold.splitters.importing import installed
-from evenfold.splitters.naming import code_of
+from evenfold.splitters.naming import code_of, installed
+from evenfold.splitters.untrusted import is_address
 from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.runtime.home import Home, Settings
 

@@ -14,9 +14,9 @@ import pandas as pd
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Answered, Replay, all_classes, describe_classes
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
-from evenfold.splitters.importing import METRIC, Role, require_trusted, resolve
+from evenfold.splitters.errors import cause_of, is_deployed, reason_of, shown
 from evenfold.splitters.naming import named, plain
+from evenfold.splitters.untrusted import METRIC, Role, require_trusted, resolve
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, r2_score
 

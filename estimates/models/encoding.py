@@ -12,7 +12,7 @@ import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.models.estimators import named_estimator, nearest, parts_of
 from evenfold.estimates.models.spec import ModelSpec
-from evenfold.splitters.importing import distribution_of
+from evenfold.splitters.naming import distribution_of
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 from sklearn.base import BaseEstimator

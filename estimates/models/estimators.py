@@ -12,10 +12,9 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Answered, Replay, Task
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
 from evenfold.estimates.metrics.scoring import OF, first_line, imported, method_of, path_in, score
-from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.errors import meant
-from evenfold.splitters.importing import ESTIMATOR, FUNCTION, PART, TRANSFORMER, Role, check_params, refusal
+from evenfold.splitters.errors import meant, reason_of, shown
 from evenfold.splitters.numbers import is_number
+from evenfold.splitters.untrusted import ESTIMATOR, FUNCTION, PART, TRANSFORMER, Role, check_params, refusal
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_classifier

@@ -16,9 +16,10 @@ from evenfold.estimates.metrics.record import Responses, codes_of, confidence, d
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import FoldScore, hearing, permutation_importance
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
-from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
-from evenfold.splitters.importing import FUNCTION, distribution_of, resolve
+from evenfold.splitters.errors import cause_of, is_deployed, reason_of
+from evenfold.splitters.naming import distribution_of
 from evenfold.splitters.numbers import digest_json
+from evenfold.splitters.untrusted import FUNCTION, resolve
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer

@@ -13,7 +13,7 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import name_of, of_positive, positive_class
-from evenfold.splitters.deployed import reason_of, shown
+from evenfold.splitters.errors import reason_of, shown
 from evenfold.splitters.numbers import first_rows
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor

@@ -17,10 +17,21 @@ from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import imported, name_of, path_in
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable
-from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, Role, check_params, require_trusted
+from evenfold.splitters.errors import reason_of
 from evenfold.splitters.naming import code_of, named, plain, recipe_of
 from evenfold.splitters.numbers import plain_numbers
+from evenfold.splitters.untrusted import (
+    ESTIMATOR,
+    METRIC,
+    PART,
+    TRANSFORMER,
+    Role,
+    check_params,
+    read_document,
+    require_bounded,
+    require_readable,
+    require_trusted,
+)
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline

@@ -12,7 +12,7 @@ from typing import Any
 from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.importing import FEATURES, resolve
+from evenfold.splitters.untrusted import FEATURES, resolve
 
 from . import leaks, rows
 from .findings import GATES, Audit, Found, NotAsked, Outcome, gates_with, judged, needed, reasons_of

@@ -12,7 +12,7 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import label_ends, positions_in
 from evenfold.splitters import ForwardChaining, Needs, Rows
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.errors import shown
 from numpy.typing import NDArray
 
 from .findings import DropFeatures, Found, KeepTogether, NotAsked, Outcome, SplitByTime, needed

@@ -15,7 +15,7 @@ from evenfold.manifests.fields import Strict
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.splitters import SplitError, Stream
-from evenfold.splitters.deployed import reason_of
+from evenfold.splitters.errors import reason_of
 from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 

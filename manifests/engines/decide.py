@@ -18,7 +18,7 @@ from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import numbered, require_columns
 from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, require_rows, room_of, source_of
 from evenfold.splitters import HashSplit, Repeated, SplitError
-from evenfold.splitters.deployed import is_address
+from evenfold.splitters.untrusted import is_address
 from numpy.typing import NDArray
 
 from .spill import spilled

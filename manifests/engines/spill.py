@@ -22,7 +22,7 @@ from evenfold.manifests.store.write import aside
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, whole
 from evenfold.manifests.tables.source import Source, no_rows, quoted
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import reason_of
+from evenfold.splitters.errors import reason_of
 
 SPILLED = ".spilling"  # what a folder is called for what is on disk for a while
 # What engines compare alike everywhere: times and dates as the integers that they are.

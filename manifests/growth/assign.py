@@ -15,7 +15,7 @@ from evenfold.manifests.store.state import State, cell_counts, group_table_of, h
 from evenfold.manifests.tables.canonical import amount, numbered, verb
 from evenfold.manifests.tables.keys import key_values, positions_in
 from evenfold.splitters import HashSplit, SplitError, Stream
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.errors import shown
 from evenfold.splitters.kernels import EXTENDING, fill
 from evenfold.splitters.numbers import components_of
 from evenfold.splitters.packing.pack import pack_into

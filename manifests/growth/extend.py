@@ -17,7 +17,7 @@ from evenfold.manifests.tables.canonical import amount, canonical_table, digests
 from evenfold.manifests.tables.keys import content_of, digest_json, matured, positions_in, waiting_keys, with_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Predefined, SplitError, all_strategies
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.errors import shown
 
 from .assign import Growth, Ints, Merged, grow
 

@@ -20,7 +20,7 @@ from evenfold.manifests.store.header import REMEDY, WAITING as WAITING, Header, 
 from evenfold.manifests.store.state import State
 from evenfold.manifests.tables.read import require_rows
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import cause_of, reason_of
+from evenfold.splitters.errors import cause_of, reason_of
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from evenfold.manifests.store.stored import tables_of
 from evenfold.manifests.tables.canonical import digest_column, whole
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
-from evenfold.splitters.importing import installed
+from evenfold.splitters.naming import installed
 from evenfold.splitters.numbers import digest_json
 
 from .header import SCHEMA, Header, other_identity, prove_files, read_header, sha256

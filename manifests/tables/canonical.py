@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.errors import amount as amount, listed as listed, meant, verb as verb
+from evenfold.splitters.errors import amount as amount, listed as listed, meant, reason_of, shown, verb as verb
 from evenfold.splitters.numbers import Coded, first_rows, require_present, stable_order
 from numpy.typing import NDArray
 

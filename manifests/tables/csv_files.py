@@ -14,8 +14,7 @@ from typing import TypeVar, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from evenfold.splitters.deployed import reason_of
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, reason_of
 
 from .canonical import ARROW_TYPES, INDEX, one_schema, require_columns
 from .source import BATCH_ROWS, Source, readable, slices

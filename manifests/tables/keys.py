@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.spec import ROW_KEY, SplitSpec
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.errors import shown
 from evenfold.splitters.numbers import canonical_json as canonical_json, digest_json as digest_json, places_in
 from evenfold.splitters.times import ends_of, gap_of, times_of
 from numpy.typing import NDArray

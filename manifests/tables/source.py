@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.dataset
 from evenfold.manifests.tables.canonical import INDEX, listed, one_schema, require_columns
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import reason_of, without_secrets
+from evenfold.splitters.errors import reason_of, without_secrets
 from narwhals.exceptions import NarwhalsError
 
 AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
-from evenfold.splitters.deployed import cause_of, reason_of
-from evenfold.splitters.errors import SplitError
-from evenfold.splitters.importing import SPLITTER, check_params, distribution_of, refusal, resolve
+from evenfold.splitters.errors import SplitError, cause_of, reason_of
 from evenfold.splitters.kernels import IntArray, Stream, hashed, scaled
+from evenfold.splitters.naming import distribution_of
 from evenfold.splitters.numbers import present
 from evenfold.splitters.rows import Needs, Rows, whole_numbers
 from evenfold.splitters.strategies.parts import PartSplitter, check_parts, codes_of, shares_of_parts
+from evenfold.splitters.untrusted import SPLITTER, check_params, refusal, resolve
 from numpy.typing import NDArray
 
 

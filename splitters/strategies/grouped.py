@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, refines
-from evenfold.splitters.deployed import shown
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
 from evenfold.splitters.numbers import check_choice, check_count, is_real, is_whole
 from evenfold.splitters.packing.bounds import Published, report_on

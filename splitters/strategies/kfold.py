@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, follows, refines, strategy_of
-from evenfold.splitters.deployed import shown
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import REPEATS, IntArray, Stream, deal
 from evenfold.splitters.numbers import check_choice, check_count, encode, label_type, stable_order
 from evenfold.splitters.rows import Needs, Rows

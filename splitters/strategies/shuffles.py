@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair
-from evenfold.splitters.deployed import shown
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import IntArray, Size, Stream, groups_until, shuffled_in_blocks, sizes_of, take_evenly
 from evenfold.splitters.numbers import is_real
 from evenfold.splitters.packing.cost import group_table

@@ -17,7 +17,7 @@ from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.pictures import score_pictures
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import in_markdown, linked, page_note
-from evenfold.splitters.importing import installed
+from evenfold.splitters.naming import installed
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of

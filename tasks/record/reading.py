@@ -20,7 +20,7 @@ from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.deployed import is_deployed, reason_of
+from evenfold.splitters.errors import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.parameters import Data
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in

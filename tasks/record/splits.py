@@ -24,7 +24,7 @@ from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
 from evenfold.reports.texts import figures_table, page_note, places_table
 from evenfold.splitters import SplitError
-from evenfold.splitters.importing import installed
+from evenfold.splitters.naming import installed
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of

@@ -18,7 +18,7 @@ from evenfold.estimates import EvaluationError, ModelError
 from evenfold.manifests import read_table
 from evenfold.manifests.tables.read import from_everywhere
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import is_address
+from evenfold.splitters.untrusted import is_address
 
 from .home import Home
 from .progress import causes

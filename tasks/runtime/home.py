@@ -21,7 +21,7 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import SHOWN, is_deployed, without_secrets
+from evenfold.splitters.errors import SHOWN, is_deployed, without_secrets
 from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import joblib
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError, SplitError
-from evenfold.splitters.importing import import_beforehand
+from evenfold.splitters.untrusted import import_beforehand
 from evenfold.tasks.runtime.home import Settings, overlapping
 from threadpoolctl import ThreadpoolController
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.deployed import is_deployed
+from evenfold.splitters.errors import is_deployed
 
 from .files import write_aside
 from .home import Home, Settings, locked

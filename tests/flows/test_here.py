@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from evenfold.estimates import ModelSpec, Problem
 from evenfold.splitters import SplitError
-from evenfold.splitters.importing import ESTIMATOR, resolve
+from evenfold.splitters.untrusted import ESTIMATOR, resolve
 from own_code import CELL
 from small import small
 

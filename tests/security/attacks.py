@@ -78,7 +78,7 @@ def warmed_up() -> None:
     """Import what the doors themselves use, and all that is allowed: what is imported later was asked for."""
     import importlib
 
-    from evenfold.splitters.importing import SKLEARN
+    from evenfold.splitters.untrusted import SKLEARN
 
     for name in (*SKLEARN, "evenfold.tasks.outcomes"):
         importlib.import_module(name)

@@ -22,7 +22,7 @@ from attacks import DOORS, MARKED, MODELS, PATHS, PLANTED, SPECS  # noqa: E402
 
 HOSTILE = ("document", "recipe tag", "decision tag", "scores tag", "changed model", "changed spec", "header")
 OURS = tuple(f"evenfold.{each}" for each in (
-    "splitters.errors.SplitError", "splitters.importing.UntrustedNameError", "estimates.errors.ModelError",
+    "splitters.errors.SplitError", "splitters.untrusted.UntrustedNameError", "estimates.errors.ModelError",
     "manifests.store.header.NoManifestError",
 ))  # fmt: skip
 # Names that a deployed run may use: they make classes of scikit-learn's that do nothing by themselves.
@@ -128,7 +128,7 @@ IMPORTERS = {"import_module", "__import__", "eval", "exec", "compile", "resolve_
 
 
 def test_one_function_imports_by_string() -> None:
-    """Only splitters/importing.py calls import_module, eval, exec or their like, and only once."""
+    """Only splitters/untrusted.py calls import_module, eval, exec or their like, and only once."""
     rooms = ("splitters", "manifests", "estimates", "reports", "tasks", "flows", "deployments", "evenfold")
     files = [file for room in rooms for file in sorted((ROOT / room).rglob("*.py"))]
     calls = [
@@ -137,7 +137,7 @@ def test_one_function_imports_by_string() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and _name(node.func) in IMPORTERS and not _of_regex(node.func)
     ]
-    assert calls == [("splitters/importing.py", "import_module")]
+    assert calls == [("splitters/untrusted.py", "import_module")]
 
 
 def _name(function: ast.expr) -> str:

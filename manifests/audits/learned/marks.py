@@ -21,7 +21,7 @@ from evenfold.manifests.audits.statistics import (
     level_effect,
 )  # fmt: skip
 from evenfold.manifests.tables.canonical import listed
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.errors import shown
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 

@@ -20,7 +20,7 @@ from evenfold.manifests.audits.statistics import (
 )
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
-from evenfold.splitters.deployed import is_deployed
+from evenfold.splitters.errors import is_deployed
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance, joined_by
 from scipy.spatial import cKDTree

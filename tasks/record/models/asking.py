@@ -15,7 +15,7 @@ from uuid import UUID
 from evenfold.manifests import digest_json
 from evenfold.reports.texts import plain
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.errors import shown
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.record.tracker import NOTE, Tracker, tracker_of
 from evenfold.tasks.results.retrained import Retraining

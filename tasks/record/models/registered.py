@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from evenfold.estimates import EvaluationError, ModelSpec
 from evenfold.estimates.promotion import Decision
 from evenfold.splitters import EvenfoldError, SplitError, UntrustedNameError
-from evenfold.splitters.deployed import is_deployed, shown
+from evenfold.splitters.errors import is_deployed, shown
 from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
 from evenfold.tasks.record.reading import run_named
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker

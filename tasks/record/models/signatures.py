@@ -19,7 +19,7 @@ from evenfold.estimates import Estimate, ModelSpec
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.deployed import is_deployed
+from evenfold.splitters.errors import is_deployed
 from evenfold.splitters.naming import changed
 from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
 from evenfold.tasks.record.entries import CODE, RECIPE, code_in

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.splitters import UntrustedNameError
-from evenfold.splitters.importing import ESTIMATOR, distribution_of, installed, resolve
+from evenfold.splitters.naming import distribution_of, installed
+from evenfold.splitters.untrusted import ESTIMATOR, resolve
 from evenfold.tasks.outcomes import FinalModel
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.signing import load_signed

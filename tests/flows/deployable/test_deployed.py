@@ -9,7 +9,7 @@ import pytest
 import yaml
 from evenfold.estimates import ModelSpec
 from evenfold.splitters import UntrustedNameError
-from evenfold.splitters.deployed import is_deployed
+from evenfold.splitters.errors import is_deployed
 from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV

@@ -1,4 +1,7 @@
-"""Names that are imported: the one place where a string such as package.module:Name becomes what it stands for."""
+"""Requests of somebody else: what they name that this process imports, reads from disk and goes through.
+
+The one place where a string such as package.module:Name becomes what it stands for.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,13 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import Distribution, distributions, version
-from itertools import chain
 from keyword import iskeyword
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote
 
-from .deployed import is_deployed
-from .errors import SplitError
+from .errors import SplitError, is_deployed
 
 HERE = "here_"  # how modules begin that stand for what this process alone knows: see ``naming``
 
@@ -240,31 +241,125 @@ def refusal(error: Exception) -> str:
     return str(error).partition(". Did you mean")[0]
 
 
-@cache
-def installed(name: str) -> str:
-    """Return the version of a package, which a process that has it goes on with; PackageNotFoundError for none."""
-    return version(name)
+LOCAL = ("file://", "local://")  # as fsspec calls what lies on this machine
 
 
-def distribution_of(thing: type) -> str:
-    """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
-    return distribution_named((getattr(thing, "__module__", None) or type(thing).__module__).partition(".")[0])
+def is_address(source: Any) -> bool:
+    """Return whether a source is an address, such as s3://bucket/rows.parquet, and no path."""
+    return isinstance(source, str) and "://" in source
 
 
-@cache
-def distribution_named(top: str) -> str:
-    """Return the same for what is imported as ``top``."""
-    distribution = next((each for each in chain(distributions(name=top), distributions()) if _holds(each, top)), None)
-    return f"{distribution.metadata['Name']}=={distribution.version}" if distribution else top
+def data_roots() -> list[str]:
+    """Return the folders, and the buckets (``s3://name/folder``), below which a deployed run may read.
 
-
-def _holds(distribution: Distribution, top: str) -> bool:
-    """Return whether an installed distribution holds a top-level module.
-
-    Its list of files is searched as one text: parsing those of every distribution takes half a second.
+    ``EVENFOLD_DATA_ROOTS``, comma-separated; by default the working directory. The home and the shared results are
+    among them, for manifests and frames lie there.
     """
-    declared = (distribution.read_text("top_level.txt") or "").split()
-    if declared:
-        return top in declared
-    files = distribution.read_text("RECORD") or "\n".join(str(file) for file in distribution.files or ())
-    return any(f"\n{top}{rest}" in f"\n{files}" for rest in ("/", ".py,", ".py\n"))
+    roots = os.environ.get("EVENFOLD_DATA_ROOTS") or "."
+    ours = [os.environ.get("EVENFOLD_HOME") or ".evenfold", os.environ.get("EVENFOLD_RESULTS") or ""]
+    return [root.strip() for root in [*roots.split(","), *ours] if root.strip()]
+
+
+def require_readable(paths: Iterable[str | Path]) -> None:
+    """Raise SplitError where a deployed run is asked for a file or address that does not lie below a data root.
+
+    Links are followed first, in the paths and in the roots; ``file://`` is a path. To be called with what was named,
+    a folder or glob as well, before anything is told of it; and then with every file that was found there.
+    """
+    if not is_deployed():
+        return
+    roots = data_roots()
+    for name in map(str, paths):
+        if not any(_is_below(name, root) for root in roots):
+            raise SplitError(
+                f"{name!r} is not below a folder that a deployed run may read; put the data there, or add its folder "
+                "to EVENFOLD_DATA_ROOTS where the worker runs."
+            )
+
+
+def _is_below(name: str, root: str) -> bool:
+    """Return whether a place is the root or below it: both of this machine, or both of one store behind one chain."""
+    (chain, place, here), (before, top, folder) = _placed(name), _placed(root)
+    if here and folder:
+        return chain == before and here.is_relative_to(folder)
+    away = here is folder and ".." not in unquote(place).split("/")  # a store may read %2e as a dot
+    return away and chain == before and f"{place}/".startswith(top.rstrip("/") + "/")
+
+
+def _placed(name: str) -> tuple[str, str, Path | None]:
+    """Return what stands before a place (as in ``simplecache::``), the place, and its real path on this machine."""
+    chain, _, place = name.rpartition("::") if is_address(name) else ("", "", name)
+    for scheme in LOCAL:
+        place = place.removeprefix(scheme)
+    return chain, place, None if is_address(place) else Path(place).resolve()
+
+
+DEEPEST = 50
+MOST_VALUES = 1_000_000
+PLAIN = {str, int, float, bool, type(None)}  # most values: whether another is a mapping takes ten times as long to ask
+TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
+TOO_MANY = f"there are more than {MOST_VALUES:,} values; keep long lists in a table"
+
+
+def read_document(text: str) -> Any:
+    """Return the plain values in a YAML or JSON text.
+
+    Raises ValueError for what is neither, for values that YAML cannot make, for those that are nested more than 50
+    deep, and for more than two million of them with their names, however short the text that stands for them.
+    """
+    import yaml
+
+    _require_bounded_text(text)
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+    except Exception as error:  # !!int, !!timestamp and their like fail with whatever they meet
+        raise ValueError(f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
+    require_bounded(document)  # what stands for others may be nested in them
+    return document
+
+
+def _require_bounded_text(text: str) -> None:
+    """Raise ValueError for a text that opens more than 50 lists and mappings in one another, or stands for too many.
+
+    Read to its first such place alone: what makes the values calls itself for each level, takes minutes for a line of
+    brackets, and writes out what is merged (``<<``) as often as it is named. What is no YAML is left to it.
+    """
+    import yaml
+
+    opened, count, held = list[tuple[str | None, int]](), 0, dict[str | None, int]()
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.NodeEvent):
+                count += held.get(event.anchor, 1) if isinstance(event, yaml.AliasEvent) else 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                opened.append((event.anchor, count - 1))
+            elif isinstance(event, yaml.CollectionEndEvent):
+                anchor, before = opened.pop()
+                held[anchor] = count - before
+            if len(opened) > DEEPEST:
+                raise ValueError(TOO_DEEP)
+            if count > 2 * MOST_VALUES + 1:  # keys are counted here as well
+                raise ValueError(TOO_MANY)
+    except (yaml.YAMLError, UnicodeError):
+        pass
+
+
+def require_bounded(values: Any) -> None:
+    """Raise ValueError for values that are nested more than 50 deep, or within themselves.
+
+    What walks through values calls itself for each level. What stands in several places is looked through once.
+    """
+    level = [values]
+    for _ in range(DEEPEST):
+        parts = [value.values() if isinstance(value, Mapping) else value for value in level if _holds(value)]
+        level = list({id(each): each for part in parts for each in part if type(each) not in PLAIN}.values())
+        if not level:
+            return
+    if any(map(_holds, level)):
+        raise ValueError(TOO_DEEP)
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))

@@ -6,16 +6,18 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
-from evenfold.splitters import SplitError, deployed
-from evenfold.splitters.deployed import DEEPEST, read_document, require_bounded
-from evenfold.splitters.importing import (
+from evenfold.splitters import SplitError, errors, untrusted
+from evenfold.splitters.naming import distribution_of
+from evenfold.splitters.untrusted import (
+    DEEPEST,
     ESTIMATOR,
     FUNCTION,
     PART,
     SPLITTER,
     UntrustedNameError,
-    distribution_of,
     import_beforehand,
+    read_document,
+    require_bounded,
     require_trusted,
     resolve,
 )
@@ -101,14 +103,14 @@ def test_a_deployed_run_reads_what_lies_below_its_roots(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     monkeypatch.setenv("EVENFOLD_DATA_ROOTS", "in")
-    deployed.require_readable(["in/rows.csv", "in/a::b.csv"])
+    untrusted.require_readable(["in/rows.csv", "in/a::b.csv"])
     with pytest.raises(SplitError, match="is not below a folder"):
-        deployed.require_readable(["rows.csv"])
+        untrusted.require_readable(["rows.csv"])
 
 
 def test_a_secret_in_an_address_is_refused_with_the_place_for_it() -> None:
     with pytest.raises(SplitError, match=r'as JSON \({"params": {"token": "..."}}\) in the .*FSSPEC_HTTPS,'):
-        deployed.require_no_password("https://c/rows?token=abc&to=s3://b")
+        errors.require_no_password("https://c/rows?token=abc&to=s3://b")
 
 
 def nested(deep: int) -> str:
@@ -132,7 +134,7 @@ def test_a_short_text_cannot_stand_for_a_million_values(monkeypatch: pytest.Monk
     read_document("\n".join(lists[:3]))
     with pytest.raises(ValueError, match="there are more than 1,000,000 values; keep long lists in a table"):
         read_document("\n".join(lists))
-    monkeypatch.setattr(deployed, "MOST_VALUES", 3)  # which may have three names, and stand in one thing
+    monkeypatch.setattr(untrusted, "MOST_VALUES", 3)  # which may have three names, and stand in one thing
     assert read_document("[&a [1, 2], *a]") == [[1, 2], [1, 2]]
     with pytest.raises(ValueError, match="values; keep"):
         read_document("[&a [1, 2], *a, 3]")
