@@ -17,7 +17,7 @@ from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
 from evenfold.tasks.record import reading
-from evenfold.tasks.record.runs import metrics_in
+from evenfold.tasks.record.reading import metrics_in
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.runtime.home import Home, prepare_environment
 from evenfold.tasks.work import Work, further_pairs, work_of

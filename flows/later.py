@@ -28,7 +28,7 @@ from evenfold.splitters.naming import changed
 from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final
 from evenfold.tasks.plans import stamp
-from evenfold.tasks.record.models.stored_models import load_final
+from evenfold.tasks.record.models.versions import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.runtime.files import data_reference, from_anywhere

@@ -189,7 +189,7 @@ class Evaluation(Measured):
     def estimator(self) -> Any:
         """Return the model, fitted on every row that is not locked; it is fitted once, and kept."""
         from evenfold.tasks.fits import fit_final
-        from evenfold.tasks.record.models.stored_models import load_final
+        from evenfold.tasks.record.models.versions import load_final
         from evenfold.tasks.steps import finished_here
 
         return load_final(finished_here(fit_final, self.split, self.model).value)[0]

@@ -13,7 +13,7 @@ from evenfold.manifests import Plan, StoredManifest
 from evenfold.manifests.tables.canonical import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
-from evenfold.tasks.record.once import finished_record, preimage_of_record
+from evenfold.tasks.record.reading import finished_record, preimage_of_record
 from evenfold.tasks.requests import flat
 from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.results.store import nearest, ready

@@ -131,6 +131,6 @@ def adopt(
 def load_split(reference: Any) -> Manifest:
     """Return the manifest of ``name@1.1``, a name, a split_id or a plan_id, also from MLflow; SplitError for none."""
     prepare_environment()
-    from evenfold.tasks.record.reading import read_split
+    from evenfold.tasks.record.splits import read_split
 
     return read_split(reference)

@@ -20,8 +20,7 @@ from .record.models.registered import (
     roll_back as roll_back,
 )
 from .record.models.retraining import register_model as register_model, replay as replay
-from .record.reading import load_split as load_split
-from .record.splits import record_split as record_split
+from .record.splits import load_split as load_split, record_split as record_split
 from .record.studies import log_scores as log_scores
 from .results.retrained import Retraining as Retraining
 from .runtime.files import data_reference as data_reference, room as room

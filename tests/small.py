@@ -12,7 +12,7 @@ from evenfold.flows import Evaluation, Retraining, compare, evaluate
 from evenfold.manifests.store.header import sha256
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import FinalModel, KeptFile
-from evenfold.tasks.record.models.signatures import sign_version
+from evenfold.tasks.record.models.versions import sign_version
 from evenfold.tasks.runtime.signing import sign
 from mlflow.tracking import MlflowClient
 

@@ -106,7 +106,7 @@ def leaderboard(
 
     Example: evenfold leaderboard flights@1.0 --metric r2
     """
-    from evenfold.tasks.record.runs import leaderboard as ranked
+    from evenfold.tasks.record.reading import leaderboard as ranked
 
     from .show import show_leaderboard
 
@@ -138,7 +138,7 @@ def trust(
 
     Example: evenfold trust flights@3
     """
-    from evenfold.tasks.record.models.signatures import look_at, trust as sign
+    from evenfold.tasks.record.models.versions import look_at, trust as sign
     from evenfold.tasks.record.tracker import Tracker
 
     home, (name, _, version) = Home.here(), reference.rpartition("@")
@@ -244,7 +244,7 @@ def list_(
 
     Example: evenfold list
     """
-    from evenfold.tasks.record.runs import recorded_models, recorded_runs
+    from evenfold.tasks.record.reading import recorded_models, recorded_runs
     from evenfold.tasks.references import recorded_splits
 
     home = Home.here()

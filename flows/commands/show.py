@@ -21,7 +21,7 @@ from evenfold.tasks import Home, Retraining
 from .terminal import Words
 
 if TYPE_CHECKING:
-    from evenfold.tasks.record.runs import Leaderboard
+    from evenfold.tasks.record.reading import Leaderboard
 
 MOST_FOLDS = 12
 

@@ -21,7 +21,7 @@ from evenfold.splitters.naming import installed
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
-from evenfold.tasks.record.once import key_of_record, made_once, preimage_of_record
+from evenfold.tasks.record.reading import key_of_record, preimage_of_record
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
@@ -31,9 +31,9 @@ from evenfold.tasks.work import Work, work_of
 
 from . import entries
 from .entries import MOST_FOLDS, PARTIAL, RECIPE, Entry, code_tags, named_apart, run_key, short_tags, split_tags
-from .models.stored_models import keep_model
+from .models.versions import keep_model
 from .splits import data_input, links_of, origin_tags, page_on_server, split_input, split_run_of
-from .tracker import CONTENT, NOTE, Tracker, tracker_of
+from .tracker import CONTENT, NOTE, Tracker, made_once, tracker_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -20,7 +20,7 @@ from evenfold.reports.texts import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
-from evenfold.tasks.record.once import finished_record
+from evenfold.tasks.record.reading import finished_record
 from evenfold.tasks.record.splits import data_input, links_of, origin_tags, split_input
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step

@@ -1,40 +1,38 @@
-"""Records, read back from MLflow."""
+"""Records, read back from MLflow: runs and their recipes, lists of them, and what was judged on a split."""
 
 from __future__ import annotations
 
-import os
-import re
+import ast
+import math
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
-from evenfold.manifests import Manifest, read_manifest
-from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.header import sha256
-from evenfold.manifests.tables.canonical import listed
-from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import is_deployed, reason_of
-from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.parameters import Data
-from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
+from evenfold.tasks.outcomes import Outcome, SplitRef
+from evenfold.tasks.references import SHORT_ID, Listed, in_local_time
+from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.results.retrained import Retraining
-from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home, redacted
-from evenfold.tasks.steps import step
 from pydantic import TypeAdapter, ValidationError
 
-from .entries import RECIPE, code_in
-from .models.signatures import EVALUATION, require_signed_version
-from .tracker import Tracker
+from evenfold import estimates
+
+from .entries import RECIPE, allowed, code_in, run_key, unless_usual, with_code
+from .models.versions import EVALUATION, require_signed_version
+from .tracker import RUN_KEY, Tracker, complete_records
 
 if TYPE_CHECKING:
+    from evenfold.tasks.work import Work
     from mlflow.entities import Run
 
 
@@ -213,103 +211,181 @@ def apparent_of(a: Sequence[Estimate], b: Sequence[Estimate], metric: str) -> tu
     return None if first is None or second is None else (first, second)
 
 
-HEX = re.compile(r"[0-9a-f]{64}")
+def preimage_of_record(work: Work, label: str, interval: str, level: float) -> Preimage:
+    """Return what the record of an evaluation depends on."""
+    parts = _parts(work, label, interval, level) | {"interval": interval, "level": level}
+    return Preimage(kind="record", name=work.manifest.name, parts=parts)
 
 
-def read_split(reference: Any, home: Home | None = None) -> Manifest:
-    """Return the manifest of ``reference``: ``name@1.1``, a name for its newest, or how a split_id or plan_id begins.
+def key_of_record(work: Work, label: str, interval: str, level: float) -> str:
+    """Return the key of the run of an evaluation, whatever the user's code."""
+    return run_key(**_parts(work, label, interval, level))
 
-    A folder, a manifest, and what tasks and flows return of a split are taken as they are. A name is looked for below
-    the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own splits. The identity is
-    made anew from the files and must be the recorded one. Raises SplitError where there is none, and for a name and
-    version that the home has not, or a plan_id, of several splits.
+
+def _parts(work: Work, label: str, interval: str, level: float) -> dict[str, object]:
+    return {
+        "kind": "evaluate", "model": work.problem.model.canonical(), "seed": work.manifest.spec.seed,
+        "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "label": label,
+        **unless_usual(interval, level),
+    }  # fmt: skip
+
+
+def finished_record(home: Home, work: Work, label: str, interval: str, level: float) -> str | None:
+    """Return the finished run of an evaluation, None where there is none; looking makes no store."""
+    if not home.is_recorded:
+        return None
+    key = with_code(key_of_record(work, label, interval, level), work.problem.model.code)
+    if held := complete_records(home).get(key):
+        return held[0]
+    runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
+    return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
+
+
+HEADLINE = "value/"
+
+
+def recorded_runs(home: Home, kind: str) -> list[Listed]:
+    """Return run, model, split, score and time of every finished record of a kind in the store, the newest first.
+
+    Of a tuning also the parameters that were chosen, and the score is what these are worth; of an evaluation those in
+    which it differs from another of the same model on the same split; of later rows the strategy of the split that the
+    model was judged on, and the score that it promised: how well each way of validating foretold them.
     """
-    home = home or Home.here()
-    if not isinstance(reference, str) or os.path.exists(os.path.join(reference, "manifest.json")):
-        return reference if isinstance(reference, Manifest) else read_manifest(reference)
-    name, at, version = reference.partition("@")
-    is_name = name == name_like(name)
-    here = splits_of(home, name) if is_name else {}
-    if version in here:
-        return read_manifest(here[version])
-    if not here:
-        home.require_record()
-    tracker = Tracker(home) if home.is_recorded else None
-    runs = _recorded(tracker, "spec", f"{name}@") if tracker and is_name else []
-    versions = sorted({*here, *(_spec_in(run).rpartition("@")[2] for run in runs)}, key=version_in)
-    wanted = version if at or not versions else versions[-1]
-    if wanted in here:
-        return read_manifest(here[wanted])
-    runs = [run for run in runs if _spec_in(run) == f"{name}@{wanted}"]
-    if tracker and not runs and len(reference) >= 8 and SHORT_ID.fullmatch(reference):
-        runs = [run for tag in ("split_id", "plan_id") for run in _recorded(tracker, tag, reference)]
-    if tracker is None or not runs:
-        instead = f"; {name} has {listed(versions)}" if versions else ""
-        raise SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
-    splits = {run.data.tags["evenfold.split_id"]: run for run in reversed(runs)}
-    if len(splits) > 1:
-        names = listed(sorted(f"{_spec_in(run)} {split_id[:16]}" for split_id, run in splits.items()))
-        raise SplitError(
-            f"{reference[:16]} names {len(splits)} splits in {home.tracking_uri} ({names}), of several projects, or "
-            "decided with parts in other orders or by other code; load one by its split_id."
-        )
-    return _download(tracker, runs[0], home)
+    tracker, rows, recipes = Tracker(home), [], []
+    alike: defaultdict[tuple[object, object], list[dict[str, object]]] = defaultdict(list)
+    for run in tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
+        params, tags = run.data.params, run.data.tags
+        model, on = run.info.run_name.partition(" @ ")[0], tags.get("evenfold.spec") or tags.get("spec", "")
+        row: Listed = {"run": run.info.run_id, "model": model, "on": on}
+        metric, value, half = _headline(run)
+        if kind == "later rows":
+            judged = None
+            with suppress(Exception):  # it may be gone; MLflow has a kind of error of its own per store
+                judged = tracker.client.get_run(params.get("run", ""))
+            metric, promise, half = _headline(judged)
+            value = run.data.metrics.get(f"later/{metric}")
+            row |= {"strategy": tags.get("strategy", ""), "data": run.info.run_name.rpartition(" on ")[2]}
+            row |= {"promised": _score(metric, promise, half)}
+        elif kind == "tuning":
+            row["chosen"] = ", ".join(f"{each[7:]}={params[each]}" for each in sorted(params) if each[:7] == "chosen.")
+        else:
+            row["params"] = ""  # until all are read
+            recipes.append(_literal(params, "model.params", dict) or {})
+            alike[model, on].append(recipes[-1])
+        rows.append(row | {"score": _score(metric, value, half), "when": in_local_time(run.info.start_time / 1000)})
+    for row, own in zip(rows, recipes, strict=False):
+        others = alike[row["model"], row["on"]]
+        row["params"] = ", ".join(f"{n}={v}" for n, v in own.items() if any(each.get(n, ...) != v for each in others))
+    return rows
 
 
-@step(run_name=lambda reference, **_: f"load {reference}")
-def load_split(
-    reference: Manifest | SplitRef | OfSplit | str, data: Data | None = None, rows: WhichRows = "all"
-) -> SplitRef:
-    """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
+def _headline(run: Any) -> tuple[str | None, float | None, float | None]:
+    """Return the first metric of an evaluation or tuning, its score, and half of its interval's width, where known."""
+    if run is None:
+        return None, None, None
+    values = run.data.metrics
+    if metric := next((name.removeprefix("tried/") for name in values if name.startswith("tried/")), None):
+        return metric, values.get("choice/value"), None
+    metric = next((name for name in metrics_in(run.data.params) if f"value/{name}" in values), None)
+    return metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}")
 
-    ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
-    Raises SplitError where there is none, and where the data lack rows of it or hold others; with ``rows="known"``
-    these are left out, and a warning says how many they are.
+
+def _score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
+    """Return the score by a metric as people read it; of a metric that is unknown here, as it was recorded."""
+    from evenfold.reports.evaluations.words import written
+
+    if metric is None or value is None:
+        return ""
+    try:
+        reading = estimates.metric_of(metric)
+    except estimates.ModelError:
+        return f"{metric} {written(value, half_width)}"
+    return f"{reading.title} {written(reading.shown(value), half_width)}"
+
+
+def recorded_models(home: Home) -> list[Listed]:
+    """Return name, versions, champion and time of every registered model."""
+    tracker = Tracker(home)
+    return [
+        {"model": model.name, "newest": max((int(each.version) for each in model.latest_versions), default=0),
+         "champion": dict(model.aliases).get("champion", "none"), "uri": f"models:/{model.name}@champion",
+         "when": in_local_time(model.last_updated_timestamp / 1000)}
+        for model in tracker.every(tracker.client.search_registered_models)
+    ]  # fmt: skip
+
+
+def metrics_in(params: dict[str, str]) -> list[str]:
+    """Return the metrics that the parameters of a run name; none where what they name cannot be read."""
+    metrics = _literal(params, "model.metrics", list) or []
+    return metrics if all(isinstance(name, str) for name in metrics) else []
+
+
+def _literal(params: dict[str, str], name: str, kind: type) -> Any:
+    """Return what a parameter of a run holds; empty where there is none, None where it cannot be read as of a kind."""
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        value = ast.literal_eval(params.get(name, str(kind())))
+        return kind(value) if isinstance(value, (kind, tuple)) else None
+    return None
+
+
+class Judgement(Outcome):
+    """A recipe that was judged on a split: its score as scorers give it (higher is better), interval, and its run."""
+
+    model: str
+    params: dict[str, str]
+    value: float
+    low: float | None
+    high: float | None
+    run_id: str
+    url: str
+
+
+class Leaderboard(Outcome):
+    """Recipes by the value of a metric on one split, the best first; ``metrics``: what else they were scored by."""
+
+    split: str
+    split_id: str
+    metric: str
+    metrics: list[str]
+    judgements: list[Judgement]
+
+
+def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Leaderboard:
+    """Return the ``most`` best recipes judged on a split (``name@1.0``, a name for its newest, a split_id, a plan_id).
+
+    ``metric``: a scorer's name, else the first of the newest evaluation. One search of logged models by the split's
+    digest, in every experiment. Raises SplitError without such a split, or where nothing was judged on it so.
     """
-    manifest = read_split(reference)
-    path = "" if data is None else from_anywhere(data_reference(data, Home.here()))
-    if path:
-        manifest.positions(path, rows)
-    return SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
+    # Whoever lists runs waits for no Prefect, which these know.
+    from .splits import read_split, run_page, server_of
+
+    home = Home.here()
+    manifest = read_split(reference, home)
+    tracker, on = Tracker(home, manifest.name), f"{manifest.name} {manifest.version}"
+    dataset = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
+    search = tracker.client.search_logged_models
+    judged = list(tracker.every(partial(
+        search, tracker.experiments(), "model_type = 'evenfold-recipe'", [dataset],
+        order_by=[{"field_name": "creation_time", "ascending": False}],
+    )))  # fmt: skip
+    if not judged:
+        raise SplitError(f"no model was judged on {on} in {home.tracking_uri}; evaluate one on it.")
+    metrics = [each.key.removeprefix(HEADLINE) for each in judged[0].metrics or [] if each.key.startswith(HEADLINE)]
+    metric, server, ranked = allowed(metric or metrics[0]), server_of(home), []
+    for model in judged:
+        value, low, high = (_value(model, f"{figure}/{metric}") for figure in ("value", "low", "high"))
+        if value is not None and not math.isnan(value):
+            run_id, params = model.source_run_id or "", dict(model.params or {})
+            url = run_page(model.experiment_id, run_id, server=server) if server else ""
+            about = {"model": model.name, "params": params, "run_id": run_id, "url": url}
+            ranked.append(Judgement(value=value, low=low, high=high, **about))
+    if not ranked:
+        raise SplitError(f"no model on {on} was scored by {metric!r}; say {' or '.join(metrics)}.")
+    best = sorted(ranked, key=lambda each: each.value, reverse=True)[:most]
+    return Leaderboard(split=on, split_id=manifest.split_id, metric=metric, metrics=metrics, judgements=best)
 
 
-def _recorded(tracker: Tracker, tag: str, start: str) -> list[Run]:
-    """Return the runs that record splits of which a tag begins so, the newest first; to LIKE, _ is any letter."""
-    runs = tracker.runs(f"tags.`evenfold.{tag}` LIKE '{start}%' AND tags.`evenfold.record` = 'split'")
-    return [run for run in runs if run.data.tags[f"evenfold.{tag}"].startswith(start) and _spec_in(run)]
-
-
-def _spec_in(run: Run) -> str:
-    """Return the NAME@VERSION of the split that a run records, empty where its tags, which others may edit, have none.
-
-    Folders are named by it.
-    """
-    spec = str(run.data.tags.get("evenfold.spec", ""))
-    name, _, version = spec.partition("@")
-    is_name, is_id = name == name_like(name), HEX.fullmatch(run.data.tags.get("evenfold.split_id", ""))
-    return spec if name and is_name and is_id and VERSION.fullmatch(version) else ""
-
-
-def _download(tracker: Tracker, run: Run, home: Home) -> Manifest:
-    """Return the split that a run holds, in its place once it was proved to be of that id, name and version."""
-    split_id, (name, _, version) = run.data.tags["evenfold.split_id"], _spec_in(run).partition("@")
-    # Where this home has another split of that name and version, or a damaged one, what is loaded lies apart.
-    for place in (home.splits / name / version, home.path / "fetched" / split_id / name / version):
-        with suppress(ValueError, OSError):
-            if (held := read_manifest(place)).split_id == split_id:
-                return held
-        if not place.exists():
-            break
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        fetched, whole = tracker.fetch(run.info.run_id, "split", Path(folder)), False
-        with suppress(ValueError, OSError):
-            manifest = read_manifest(fetched)
-            whole = (manifest.split_id, manifest.name, manifest.version) == (split_id, name, version)
-        if not whole:
-            raise SplitError(
-                f"what MLflow keeps in run {run.info.run_id} is not the split {split_id[:16]} that it was recorded as; "
-                "its artifacts were changed."
-            )
-        rename_unless_there(fetched, place)
-    return read_manifest(place)
+def _value(model: Any, name: str) -> float | None:
+    # Of several runs of one recipe, or a value that changed, the last is meant.
+    values = sorted((metric.timestamp, metric.value) for metric in model.metrics or [] if metric.key == name)
+    return float(values[-1][1]) if values else None

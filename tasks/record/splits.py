@@ -1,22 +1,26 @@
-"""The record of a split, and what runs say of it: their pages, who made them, and the data and split that they read."""
+"""The record of a split, read back too; and what runs say of it: pages, who made them, the data and split they read."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from evenfold.estimates import EvaluationError
-from evenfold.manifests import Audit, BalanceReport, digest_json, measure
+from evenfold.manifests import Audit, BalanceReport, Manifest, digest_json, measure, read_manifest
 from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.joined import Joined
+from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.stored import in_memory
-from evenfold.manifests.tables.canonical import infer_type
+from evenfold.manifests.tables.canonical import infer_type, listed
+from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.read import source_of
 from evenfold.reports import Origin, Page, verdict_of
 from evenfold.reports.splits.data import see
@@ -26,11 +30,12 @@ from evenfold.reports.texts import figures_table, page_note, places_table
 from evenfold.splitters import SplitError
 from evenfold.splitters.naming import installed
 from evenfold.tasks.outcomes import RunRef, SplitRef
-from evenfold.tasks.parameters import Memory
+from evenfold.tasks.parameters import Data, Memory
 from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
-from evenfold.tasks.record.once import made_once
-from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, tracker_of
+from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, made_once, tracker_of
+from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
+from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home, Settings, redacted
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
@@ -229,3 +234,105 @@ def page_on_server(split: SplitRef, run_id: str, below: str = "") -> str:
     """Return the address of a run on a split, or of what lies ``below`` it; nothing where no server shows it."""
     server = server_of(Home.here())
     return run_page(tracker_of(split).experiment_id, run_id, below, server) if server else ""
+
+
+HEX = re.compile(r"[0-9a-f]{64}")
+
+
+def read_split(reference: Any, home: Home | None = None) -> Manifest:
+    """Return the manifest of ``reference``: ``name@1.1``, a name for its newest, or how a split_id or plan_id begins.
+
+    A folder, a manifest, and what tasks and flows return of a split are taken as they are. A name is looked for below
+    the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own splits. The identity is
+    made anew from the files and must be the recorded one. Raises SplitError where there is none, and for a name and
+    version that the home has not, or a plan_id, of several splits.
+    """
+    home = home or Home.here()
+    if not isinstance(reference, str) or os.path.exists(os.path.join(reference, "manifest.json")):
+        return reference if isinstance(reference, Manifest) else read_manifest(reference)
+    name, at, version = reference.partition("@")
+    is_name = name == name_like(name)
+    here = splits_of(home, name) if is_name else {}
+    if version in here:
+        return read_manifest(here[version])
+    if not here:
+        home.require_record()
+    tracker = Tracker(home) if home.is_recorded else None
+    runs = _recorded(tracker, "spec", f"{name}@") if tracker and is_name else []
+    versions = sorted({*here, *(_spec_in(run).rpartition("@")[2] for run in runs)}, key=version_in)
+    wanted = version if at or not versions else versions[-1]
+    if wanted in here:
+        return read_manifest(here[wanted])
+    runs = [run for run in runs if _spec_in(run) == f"{name}@{wanted}"]
+    if tracker and not runs and len(reference) >= 8 and SHORT_ID.fullmatch(reference):
+        runs = [run for tag in ("split_id", "plan_id") for run in _recorded(tracker, tag, reference)]
+    if tracker is None or not runs:
+        instead = f"; {name} has {listed(versions)}" if versions else ""
+        raise SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
+    splits = {run.data.tags["evenfold.split_id"]: run for run in reversed(runs)}
+    if len(splits) > 1:
+        names = listed(sorted(f"{_spec_in(run)} {split_id[:16]}" for split_id, run in splits.items()))
+        raise SplitError(
+            f"{reference[:16]} names {len(splits)} splits in {home.tracking_uri} ({names}), of several projects, or "
+            "decided with parts in other orders or by other code; load one by its split_id."
+        )
+    return _download(tracker, runs[0], home)
+
+
+@step(run_name=lambda reference, **_: f"load {reference}")
+def load_split(
+    reference: Manifest | SplitRef | OfSplit | str, data: Data | None = None, rows: WhichRows = "all"
+) -> SplitRef:
+    """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
+
+    ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
+    Raises SplitError where there is none, and where the data lack rows of it or hold others; with ``rows="known"``
+    these are left out, and a warning says how many they are.
+    """
+    manifest = read_split(reference)
+    path = "" if data is None else from_anywhere(data_reference(data, Home.here()))
+    if path:
+        manifest.positions(path, rows)
+    return SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
+
+
+def _recorded(tracker: Tracker, tag: str, start: str) -> list[Run]:
+    """Return the runs that record splits of which a tag begins so, the newest first; to LIKE, _ is any letter."""
+    runs = tracker.runs(f"tags.`evenfold.{tag}` LIKE '{start}%' AND tags.`evenfold.record` = 'split'")
+    return [run for run in runs if run.data.tags[f"evenfold.{tag}"].startswith(start) and _spec_in(run)]
+
+
+def _spec_in(run: Run) -> str:
+    """Return the NAME@VERSION of the split that a run records, empty where its tags, which others may edit, have none.
+
+    Folders are named by it.
+    """
+    spec = str(run.data.tags.get("evenfold.spec", ""))
+    name, _, version = spec.partition("@")
+    is_name, is_id = name == name_like(name), HEX.fullmatch(run.data.tags.get("evenfold.split_id", ""))
+    return spec if name and is_name and is_id and VERSION.fullmatch(version) else ""
+
+
+def _download(tracker: Tracker, run: Run, home: Home) -> Manifest:
+    """Return the split that a run holds, in its place once it was proved to be of that id, name and version."""
+    split_id, (name, _, version) = run.data.tags["evenfold.split_id"], _spec_in(run).partition("@")
+    # Where this home has another split of that name and version, or a damaged one, what is loaded lies apart.
+    for place in (home.splits / name / version, home.path / "fetched" / split_id / name / version):
+        with suppress(ValueError, OSError):
+            if (held := read_manifest(place)).split_id == split_id:
+                return held
+        if not place.exists():
+            break
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        fetched, whole = tracker.fetch(run.info.run_id, "split", Path(folder)), False
+        with suppress(ValueError, OSError):
+            manifest = read_manifest(fetched)
+            whole = (manifest.split_id, manifest.name, manifest.version) == (split_id, name, version)
+        if not whole:
+            raise SplitError(
+                f"what MLflow keeps in run {run.info.run_id} is not the split {split_id[:16]} that it was recorded as; "
+                "its artifacts were changed."
+            )
+        rename_unless_there(fetched, place)
+    return read_manifest(place)

@@ -16,7 +16,7 @@ from evenfold.flows.outcomes import LaterScore
 from evenfold.manifests import decide
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.record.runs import recorded_runs
+from evenfold.tasks.record.reading import recorded_runs
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score

@@ -9,7 +9,7 @@ from evenfold.estimates import EvaluationError
 from evenfold.flows import split
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, fit_fold
-from evenfold.tasks.record.reading import load_split
+from evenfold.tasks.record.splits import load_split
 from mlflow.tracking import MlflowClient
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge

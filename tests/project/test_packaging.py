@@ -151,7 +151,7 @@ def test_the_front_door_loads_nothing_and_pure_rooms_neither_prefect_nor_mlflow(
         "assert not {'numpy', 'pandas', 'sklearn', 'scipy', 'imblearn', 'prefect', 'mlflow'} & set(sys.modules)\n"
         "import evenfold.splitters, evenfold.manifests, evenfold.estimates, evenfold.flows.cli\n"
         "assert not {'prefect', 'mlflow'} & set(sys.modules)\n"
-        "import evenfold.tasks.references, evenfold.tasks.record.runs\n"
+        "import evenfold.tasks.references, evenfold.tasks.record.reading\n"
         "import pandas\n"
         "rows = pandas.DataFrame({'x': range(60), 'y': [0, 1] * 30})\n"
         "assert 'fits' in evenfold.plan(rows, target='y').summary\n"

@@ -162,7 +162,7 @@ def _tags(name: str, text: str) -> dict[str, str]:
 
 def as_recipe_tag(text: Any) -> None:
     from evenfold.estimates import ModelSpec
-    from evenfold.tasks.record.models.signatures import VersionTags
+    from evenfold.tasks.record.models.versions import VersionTags
 
     found = VersionTags.of(_tags("model", text), "version 3 of flights").model
     if found is not None and found.estimator is not None:
@@ -173,7 +173,7 @@ def as_decision_tag(text: Any) -> None:
     from datetime import date
 
     from evenfold.estimates.promotion import Difference, EarlierLook, decide, to_spend
-    from evenfold.tasks.record.models.signatures import decision_in
+    from evenfold.tasks.record.models.versions import decision_in
 
     found = decision_in(_tags("decision", text), "run 1f")
     if found is not None:
@@ -184,7 +184,7 @@ def as_decision_tag(text: Any) -> None:
 
 
 def as_scores_tag(text: Any) -> None:
-    from evenfold.tasks.record.models.signatures import VersionTags
+    from evenfold.tasks.record.models.versions import VersionTags
 
     for score in VersionTags.of(_tags("scores", text), "version 3 of flights").scores:
         score.chance  # noqa: B018

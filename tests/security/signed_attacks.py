@@ -114,7 +114,7 @@ def kept(key: str) -> Any:
 
 
 def attempts() -> list[tuple[str, str, list[str]]]:
-    from evenfold.tasks.record.models.stored_models import load_final
+    from evenfold.tasks.record.models.versions import load_final
     from evenfold.tasks.results.store import keep, ready
     from evenfold.tasks.runtime.home import Home
 

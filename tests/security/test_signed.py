@@ -19,8 +19,7 @@ from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import RECIPE
-from evenfold.tasks.record.models.signatures import decision_in, require_signed_version
-from evenfold.tasks.record.models.stored_models import load_final
+from evenfold.tasks.record.models.versions import decision_in, load_final, require_signed_version
 from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.signing import is_signed, require_team_key, sign
@@ -300,7 +299,7 @@ def test_a_hostile_name_registers_nothing_and_is_not_looked_up(shop: MlflowClien
 
 
 def test_changed_tags_name_no_folder(home: Home) -> None:
-    from evenfold.tasks.record.reading import read_split
+    from evenfold.tasks.record.splits import read_split
 
     tracker = Tracker(home, "splits")
     for i, (spec, split_id) in enumerate(

@@ -10,10 +10,8 @@ from evenfold.flows import Evaluation, evaluate
 from evenfold.manifests import measure
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, audit_split, split
-from evenfold.tasks.record.once import SEEN
-from evenfold.tasks.record.reading import read_split
-from evenfold.tasks.record.splits import record_split, split_run_of
-from evenfold.tasks.record.tracker import tracker_of
+from evenfold.tasks.record.splits import read_split, record_split, split_run_of
+from evenfold.tasks.record.tracker import SEEN, tracker_of
 from evenfold.tasks.splits import newest
 from evenfold.tasks.steps import finished_here
 from mlflow.tracking import MlflowClient

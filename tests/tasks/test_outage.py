@@ -38,7 +38,7 @@ def test_a_server_that_is_down_loses_nothing(
 
     MLflow's client, which prints where each run's page on a server is, prints none of ours, nor bars.
     """
-    from evenfold.tasks.record.reading import read_split
+    from evenfold.tasks.record.splits import read_split
     from mlflow.tracking import MlflowClient
 
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))

@@ -28,7 +28,7 @@ from prefect.input import RunInput
 from pydantic import Field
 
 from .registered import RegisteredModel
-from .signatures import ANSWERED, one_line
+from .versions import ANSWERED, one_line
 
 QUESTION, ANSWER = "question.json", "answer.json"
 MOST_REASON, MOST_NAME = 1_000, 100  # characters

@@ -26,7 +26,7 @@ from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps import step
 
 from .registered import CHAMPION, RegisteredModel, RolledBack, about_taking_back
-from .signatures import SIGNATURE, require_signed_version, signed_decision
+from .versions import SIGNATURE, require_signed_version, signed_decision
 
 INTENT, UNDER_WAY = "commit.json", ".committing-"
 

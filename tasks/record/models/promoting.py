@@ -24,8 +24,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Judged, SplitRef
-from evenfold.tasks.record.models.signatures import EVALUATION, VersionTags, moved_code
-from evenfold.tasks.record.models.stored_models import load_final
+from evenfold.tasks.record.models.versions import EVALUATION, VersionTags, load_final, moved_code
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.runtime.limits import limited

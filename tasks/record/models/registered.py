@@ -17,7 +17,7 @@ from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
 
-from .signatures import REPLACES, WITHDRAWN, VersionTags, require_signed_version, signed_decision
+from .versions import REPLACES, WITHDRAWN, VersionTags, require_signed_version, signed_decision
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

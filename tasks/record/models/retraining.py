@@ -34,10 +34,21 @@ from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
-from . import signatures
 from .registered import CHALLENGER, RegisteredModel, RolledBack, decision_of
-from .signatures import ANSWERED, DECISION, SIGNATURE, WITHDRAWN
-from .stored_models import keep_model
+from .versions import (
+    ANSWERED,
+    DECISION,
+    SIGNATURE,
+    WITHDRAWN,
+    decision_in,
+    is_signed_decision,
+    is_signed_version,
+    keep_model,
+    model_tags,
+    require_signed_version,
+    sign_version,
+    signed_decision,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -88,7 +99,7 @@ def open_retraining(
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     tags = split_tags(split) | origin_tags() | code_tags(same, code) | {"evenfold.split_run_id": split_run_of(split)}
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
-    return Opened(run_id=run_id, decision=signatures.signed_decision(tracker.client.get_run(run_id)))
+    return Opened(run_id=run_id, decision=signed_decision(tracker.client.get_run(run_id)))
 
 
 def _require_let_in(client: MlflowClient, split: SplitRef, outcome: Retraining) -> None:
@@ -128,8 +139,8 @@ def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierL
     looks = []
     runs = sorted(model.retrainings(), key=_place)
     for run in [each for each in runs if before is None or _place(each) < _place(before)]:
-        if decision := signatures.decision_in(run.data.tags, f"run {run.info.run_id}"):
-            day, ours = start_of(run), signatures.is_signed_decision(run)
+        if decision := decision_in(run.data.tags, f"run {run.info.run_id}"):
+            day, ours = start_of(run), is_signed_decision(run)
             looks.append(EarlierLook.of(decision, day) if ours else EarlierLook(day, decision.spent))
     return looks
 
@@ -160,7 +171,7 @@ def register_model(
     registered = RegisteredModel(tracker_of(split), name)
     client = registered.client
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: client.get_run(run_id).data.tags.get(RUN_KEY, run_id)}
-    tags |= signatures.model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
+    tags |= model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
@@ -169,8 +180,8 @@ def register_model(
         registered.require_champion(decision, version)
         version = version or _new_version(registered, run_id, work.problem, final, tags, decision)
         # New, or a try was killed before; one that is not what we made stays refused.
-        if not signatures.is_signed_version(version):
-            signatures.sign_version(client, version, tags)
+        if not is_signed_version(version):
+            sign_version(client, version, tags)
         number = str(version.version)
         if promote:
             registered.require_champion(decision, version)
@@ -239,7 +250,7 @@ def replay(name: str, version: str) -> Replayed:
     replayed = partial(Replayed, name=name, version=version)
     decision, what = None, f"version {version} of {name}"
     try:
-        signatures.require_signed_version(versions[version])
+        require_signed_version(versions[version])
         decision = decision_of(model.tracker, versions[version])
         again = _decided_again(model, versions, versions[version], decision)
         if not (apart := _apart(decision, again)):

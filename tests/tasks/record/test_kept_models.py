@@ -9,7 +9,7 @@ from evenfold.estimates.promotion import without_champion
 from evenfold.flows import split
 from evenfold.tasks import Home, fit_final, register_model
 from evenfold.tasks.record.entries import Entry
-from evenfold.tasks.record.models.stored_models import keep_model
+from evenfold.tasks.record.models.versions import keep_model
 from evenfold.tasks.record.tracker import JUDGED, Tracker
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient

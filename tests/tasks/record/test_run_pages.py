@@ -10,7 +10,7 @@ from evenfold.flows import Evaluation, evaluate, split, tune
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import MOST_FOLDS
-from evenfold.tasks.record.runs import leaderboard
+from evenfold.tasks.record.reading import leaderboard
 from mlflow.tracking import MlflowClient
 from small import compared
 

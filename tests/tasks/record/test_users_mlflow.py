@@ -12,7 +12,7 @@ from evenfold.flows import evaluate
 from evenfold.manifests import decide
 from evenfold.tasks import Home
 from evenfold.tasks.record.models.committing import withdraw
-from evenfold.tasks.record.runs import leaderboard
+from evenfold.tasks.record.reading import leaderboard
 from evenfold.tasks.record.split_source import SplitSource
 from mlflow.tracking import MlflowClient
 
