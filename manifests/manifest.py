@@ -17,7 +17,7 @@ from evenfold.splitters import Pair, SplitError, Splitter, Stream
 from evenfold.splitters.errors import Displayed, above
 from evenfold.splitters.kernels import CALIBRATION
 from evenfold.splitters.numbers import digest_json
-from evenfold.splitters.strategies.holdout import set_apart
+from evenfold.splitters.strategies.wrappers import set_apart
 from numpy.typing import NDArray
 
 from .fields import Algorithm

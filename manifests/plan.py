@@ -32,7 +32,7 @@ from evenfold.splitters.errors import shown
 from evenfold.splitters.kernels import HOLDOUT, Stream
 from evenfold.splitters.numbers import CLASSES_VERSION, Coded, digest_json, label_type
 from evenfold.splitters.rows import GroupRows
-from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
+from evenfold.splitters.strategies.wrappers import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray
 
 from .fields import Algorithm

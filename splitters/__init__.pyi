@@ -11,22 +11,11 @@ from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
 from .kernels import Stream as Stream
 from .packing.cost import PackReport as PackReport
 from .rows import Needs as Needs, Rows as Rows
-from .strategies.blocks import (
-    CombinatorialPurgedKFold as CombinatorialPurgedKFold,
-    PurgedKFold as PurgedKFold,
-    SpatialBlockKFold as SpatialBlockKFold,
-)
 from .strategies.bootstraps import (
     Bootstrap as Bootstrap,
     GroupBootstrap as GroupBootstrap,
     PoissonBootstrap as PoissonBootstrap,
     StratifiedBootstrap as StratifiedBootstrap,
-)
-from .strategies.crossed import Crossed as Crossed
-from .strategies.forward_chaining import (
-    ForwardChaining as ForwardChaining,
-    LeaveLastOut as LeaveLastOut,
-    TimeSplit as TimeSplit,
 )
 from .strategies.given import (
     FromSklearn as FromSklearn,
@@ -39,16 +28,15 @@ from .strategies.grouped import (
     BalancedGroupSplit as BalancedGroupSplit,
     BalancedKFold as BalancedKFold,
     GroupPacker as GroupPacker,
-    LeaveOneGroupOut as LeaveOneGroupOut,
-    StratifiedLeaveOneGroupOut as StratifiedLeaveOneGroupOut,
+    SpatialBlockKFold as SpatialBlockKFold,
 )
-from .strategies.holdout import Holdout as Holdout
 from .strategies.kfold import (
     KFold as KFold,
+    LeaveOneGroupOut as LeaveOneGroupOut,
     LeaveOneOut as LeaveOneOut,
-    Repeated as Repeated,
     SortedStratifiedKFold as SortedStratifiedKFold,
     StratifiedKFold as StratifiedKFold,
+    StratifiedLeaveOneGroupOut as StratifiedLeaveOneGroupOut,
 )
 from .strategies.parts import (
     FractionalStratifiedSplit as FractionalStratifiedSplit,
@@ -62,4 +50,12 @@ from .strategies.shuffles import (
     ShuffleSplit as ShuffleSplit,
     StratifiedShuffleSplit as StratifiedShuffleSplit,
 )
+from .strategies.time import (
+    CombinatorialPurgedKFold as CombinatorialPurgedKFold,
+    ForwardChaining as ForwardChaining,
+    LeaveLastOut as LeaveLastOut,
+    PurgedKFold as PurgedKFold,
+    TimeSplit as TimeSplit,
+)
+from .strategies.wrappers import Crossed as Crossed, Holdout as Holdout, Repeated as Repeated
 from .untrusted import UntrustedNameError as UntrustedNameError

@@ -251,6 +251,15 @@ class PairSplitter(Splitter):
     kind = "pairs"
     promises = frozenset({"disjoint"})
 
+    def _require_training(self, rows: Rows, remedy: str) -> None:
+        """Raise SplitError, which ends in the remedy, where a split leaves out all that it does not test."""
+        for split, (train, test) in enumerate(self.pairs(rows)):
+            if not train.size:
+                raise SplitError(
+                    f"split {split} has nothing to train on: none of the {rows.n - test.size:,} rows that it does not "
+                    f"test may be learnt from; {remedy}."
+                )
+
 
 def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:
     """Yield (train, rows of the label) for each ``tested`` label, positions ascending, O(n) a pair.

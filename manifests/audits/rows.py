@@ -16,7 +16,7 @@ from evenfold.manifests.membership import EXCLUDED, LOCKED
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.splitters.errors import is_deployed, shown
-from evenfold.splitters.strategies.forward_chaining import without_groups_of
+from evenfold.splitters.strategies.time import without_groups_of
 from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome, needed

@@ -183,7 +183,7 @@ def _prices(n: int, lists: list[tuple[IntArray, FloatArray]]) -> FloatArray:
 # Rounds of the linear program, and the most subsets that each adds to it.
 ROUNDS, SHOWN = 25, 2_000
 # A bound that is closer to the cost than a millionth proves it.
-CLOSE = 1.0 - 1e-6
+PROVED = 1.0 - 1e-6
 
 
 def covering_bound(aim: Aim, incumbent: float) -> float:
@@ -205,7 +205,7 @@ def covering_bound(aim: Aim, incumbent: float) -> float:
         np.repeat(np.arange(len(bins)), [covers.size for covers in masks]),
         np.array([len(same) for same in bins], dtype=np.float64),
     )
-    if bound < CLOSE:
+    if bound < PROVED:
         bound = max(bound, best_packing(aim, incumbent, subsets=covers).bound / incumbent)
     return incumbent * min(bound, 1.0)
 

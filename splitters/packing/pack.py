@@ -1,16 +1,26 @@
-"""The pack kernel: entries of a table go whole into bins, by a start and by exchange, of few or of many candidates."""
+"""The pack kernel: entries of a table go whole into bins; and the report of how near to the best a packing is."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from evenfold.splitters.kernels import IntArray, Stream, combined
 from evenfold.splitters.numbers import stable_order
-from evenfold.splitters.packing.cost import MISSING, Aim, FloatArray, cost_of_chance
-from evenfold.splitters.packing.exact import BUDGET, MOST_ENTRIES, NODE, best_packing
-from evenfold.splitters.packing.exchange import Packing
-from numpy.typing import NDArray
+from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, cost_of_chance
+from evenfold.splitters.packing.exact import (
+    BUDGET,
+    MOST_ENTRIES,
+    NODE,
+    PROVED,
+    best_packing,
+    covering_bound,
+    kinds_of_bins,
+)
+from evenfold.splitters.packing.exchange import Packing, Population, fits
 
 
 def kinds(table: IntArray) -> IntArray:
@@ -83,108 +93,7 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     bins[left] = chosen
 
 
-REPLICAS = 64
-MOVING = 400  # the largest entries: the small ones are what exchanges between two bins are for
-STEPS = 4_000
-STRETCH = 256  # steps of which the random numbers are made at once; after each, sums are made anew
-HOT, COLD = 0.02, 1e-4  # of the first cost: by how much a step may raise it at first, and at the end
-MOST_SUMS = 50_000  # columns by bins of each packing; above, a step would take more than a hundredth of a second
-FEW_HAVE_IT = 40  # a column that fewer entries a bin have can be lacking in one
-
-
-def fits(aim: Aim) -> bool:
-    """Return whether a population is worth its steps: not where bins have very many columns."""
-    return bool(aim.vectors.shape[0] * aim.n_bins <= MOST_SUMS)
-
-
-class Population:
-    """``REPLICAS`` packings that start alike.
-
-    All numbers are made from Philox bits by integer arithmetic, and costs by elementwise arithmetic, column after
-    column, so every machine takes the same path. A step costs O(columns x replicas), about a fifth of a millisecond.
-    """
-
-    def __init__(self, aim: Aim, start: IntArray, stream: Stream) -> None:
-        self.aim, self.start, self.stream = aim, start, stream
-        self.moving = stable_order(-aim.sizes)[:MOVING]
-        self.vectors = np.ascontiguousarray(aim.vectors[:, self.moving])
-        # bins (replicas, moving); sums (1 + columns, replicas, bins); costs (replicas, bins); totals (replicas,).
-        self.bins = np.tile(start[self.moving], (REPLICAS, 1))
-        self.sums = np.repeat(aim.excesses(aim.loads(start))[:, None, :], REPLICAS, axis=1)
-        held = np.count_nonzero(aim.table, axis=0) < FEW_HAVE_IT * aim.n_bins
-        self.scarce = np.flatnonzero(aim.needed & held).tolist()
-        self.every = np.arange(REPLICAS)
-        self._renew()
-        self.best, self.best_bins = self.totals.copy(), self.bins.copy()
-
-    def _renew(self) -> None:
-        """Make costs anew from the sums, for what is added up step by step drifts by rounding."""
-        places = np.broadcast_to(np.arange(self.aim.n_bins), self.sums.shape[1:])
-        self.costs = self._costs(self.sums, places)
-        # Copied to (bins, replicas), so that bins are added one after another; along the last axis NumPy adds in pairs.
-        self.totals = np.add.reduce(np.ascontiguousarray(self.costs.T), axis=0)
-
-    def _costs(self, sums: FloatArray, bins: IntArray) -> FloatArray:
-        """Return the cost of bins with these sums of vectors (1 + columns, ...)."""
-        costs = self.aim.costs_of(sums, np.inf, bins)
-        # Back from excesses to rows: excess = (rows - rate x size) x root.
-        for column in self.scarce:
-            costs += MISSING * (sums[1 + column] / self.aim.roots[column] + self.aim.rates[column] * sums[0] < 0.5)
-        return costs
-
-    def search(self) -> IntArray:
-        """Return the best packing that was met."""
-        scale = float(self.totals[0])
-        for first in range(0, STEPS, STRETCH):
-            steps = min(STRETCH, STEPS - first)
-            # Two entries and a bin for each step and replica, and which are moves, a quarter: others are swaps.
-            shape, n = (steps, REPLICAS), steps * REPLICAS
-            entries, others = (self.stream.below(self.moving.size, n).reshape(shape) for _ in range(2))
-            bins = self.stream.below(self.aim.n_bins, n).reshape(shape)
-            moves = (self.stream.raw(n).reshape(shape) & np.uint64(3)) == 0
-            for step in range(steps):
-                # Threshold accepting (Dueck and Scheuer, 1990): any rise below the limit is taken, without a draw.
-                left = 1.0 - (first + step) / STEPS
-                limit = scale * (HOT * left * left * left + COLD * left)
-                self._step(entries[step], others[step], bins[step], moves[step], limit)
-            self._renew()
-            if first // STRETCH % 4 == 3:
-                order, some = stable_order(self.totals), REPLICAS // 4
-                worst, best = order[-some:], order[:some]
-                # Not best and best_bins: they keep what each place has met, also when its packing is given up.
-                for of_replicas in (self.bins, self.costs, self.totals):
-                    of_replicas[worst] = of_replicas[best]
-                self.sums[:, worst] = self.sums[:, best]
-        bins = self.start.copy()
-        bins[self.moving] = self.best_bins[int(np.argmin(self.best))]
-        return bins
-
-    def _step(self, entry: IntArray, other: IntArray, bins: IntArray, moves: NDArray[np.bool_], limit: float) -> None:
-        here = self.bins[self.every, entry]
-        there = np.where(moves, bins, self.bins[self.every, other])
-        # What `here` gains and `there` loses: in a swap the other entry comes back, in a move nothing does.
-        change = np.where(moves, 0.0, self.vectors[:, other]) - self.vectors[:, entry]
-        # Both bins at once (2, replicas): what a step takes are calls, not numbers.
-        both = np.stack([here, there])
-        after = self.sums[:, self.every, both] + np.stack([change, -change], axis=1)
-        costs, before = self._costs(after, both), self.costs[self.every, both]
-        rise = costs[0] + costs[1] - before[0] - before[1]
-        taken = np.flatnonzero((rise < limit) & (here != there))
-        if not taken.size:
-            return
-        changed = both[:, taken]
-        self.sums[:, taken, changed] = after[:, :, taken]
-        self.costs[taken, changed] = costs[:, taken]
-        self.totals[taken] += rise[taken]
-        self.bins[taken, entry[taken]] = changed[1]
-        swapped = taken[~moves[taken]]
-        self.bins[swapped, other[swapped]] = here[swapped]
-        better = taken[self.totals[taken] < self.best[taken]]
-        self.best[better], self.best_bins[better] = self.totals[better], self.bins[better]
-
-
 Effort = int | Literal["max"]
-
 DEFAULT_EFFORT = 16
 HIGH_EFFORT = 64  # from here on large entries are moved by a population of packings as well
 MOST_EFFORT = 400
@@ -299,3 +208,172 @@ def pack_into(held: IntArray, table: IntArray, shares: FloatArray, stream: Strea
     packing = Packing(aim, bins, stream, np.arange(n_bins, bins.size))
     packing.improve(DEFAULT_EFFORT)
     return packing.bins[n_bins:]
+
+
+# Fold sizes that a bound looks at, around the wanted one: all of them, and those that are mostly enough.
+SIZES, FIRST_SIZES = 1 << 16, 1 << 8
+
+
+def report_on(aim: Aim, bins: IntArray, stream: Stream) -> PackReport:
+    """Return the report on a packing; what ``stream`` gives changes at most how much is proved."""
+    size, classes, missing = (math.fsum(term.tolist()) for term in aim.terms(aim.loads(bins)))
+    cost = math.fsum((size, classes, missing))
+    bound = min(lower_bound(aim, cost, stream), cost)
+    optimal = bound >= cost * PROVED
+    return PackReport(
+        cost=cost,
+        size_term=size,
+        class_term=classes,
+        missing=int(missing),
+        lower_bound=cost if optimal else bound,
+        gap=0.0 if optimal else cost - bound,
+        optimal=optimal,
+    )
+
+
+def lower_bound(aim: Aim, incumbent: float, stream: Stream) -> float:
+    """Return a cost that no packing without an empty bin is below, given the cost of one.
+
+    Few entries: branch and bound, and where that does not end, a linear program. There is one packing only of as many
+    entries as bins of equal shares. Otherwise the better of two: whole rows cannot have exact shares, and the bin of a
+    large entry holds all of it.
+    """
+    if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:
+        return incumbent
+    largest = np.argsort(-aim.sizes, kind="stable")[:3].tolist()
+    # Of a large entry: the least cost of a packing in which some bin holds it, were all the others divisible.
+    holding = (min(_held_by(aim, entry, alike[0]) for alike in kinds_of_bins(aim)) for entry in largest)
+    simple = max(_rounding_bound(aim), *holding)
+    if aim.sizes.size > MOST_ENTRIES or simple >= incumbent:
+        return simple
+    good = min(incumbent, best_of_starts(aim, stream, DEFAULT_EFFORT).cost)
+    searched = best_packing(aim, good).bound
+    return max(simple, searched if searched >= good * PROVED else covering_bound(aim, good))
+
+
+def _rounding_bound(aim: Aim) -> float:
+    """Return the sum over the bins of the least cost that any whole number of rows of each class allows."""
+
+    def excess(rows: FloatArray) -> FloatArray:
+        off = np.zeros(rows.size)
+        for rate, root in zip(aim.rates.tolist(), aim.roots.tolist(), strict=True):
+            apart = (rows * rate - np.rint(rows * rate)) * root
+            off += apart * apart
+        return off / (rows * rows)
+
+    costs: list[float] = []
+    for alike in kinds_of_bins(aim):  # equal shares have equal pulls
+        wanted = float(aim.wanted[alike[0]])
+        costs += [_least(excess, wanted, 1, wanted, float(aim.pull[alike[0]]))] * len(alike)
+    return math.fsum(costs)
+
+
+def _held_by(aim: Aim, entry: int, f: int) -> float:
+    """Each bin has at least the rows of each class that the entry brings; the other bins are off by as many rows."""
+    wanted, size, pulls = float(aim.wanted[f]), int(aim.sizes[entry]), np.delete(aim.pull, f)
+
+    def excess(rows: FloatArray) -> FloatArray:
+        off = np.zeros(rows.size)
+        for brings, rate, root in zip(aim.table[entry].tolist(), aim.rates.tolist(), aim.roots.tolist(), strict=True):
+            over = np.maximum(brings / rows - rate, 0.0) * root
+            off += over * over
+        return off
+
+    # Being off by d rows together costs the other bins least when each is off in inverse proportion to its pull.
+    rest = 1.0 / math.fsum((1.0 / pulls).tolist()) if pulls.min() > 0.0 else 0.0
+    return _least(excess, max(wanted, float(size)), size, wanted, float(aim.pull[f]) + rest)
+
+
+def _least(
+    class_costs: Callable[[FloatArray], FloatArray], middle: float, smallest: int, wanted: float, pull: float
+) -> float:
+    """Return the least cost of the sizes around ``middle``, or of any size beyond, where only the size is sure to cost.
+
+    A few sizes are looked at first: what the size alone costs beyond them is mostly more than the best of them.
+    """
+    for width in (FIRST_SIZES, SIZES):
+        low = max(smallest, int(middle) - width // 2)
+        rows = np.arange(low, low + width, dtype=np.float64)
+        off = rows - wanted
+        least = float(np.min(class_costs(rows) + pull * off * off))
+        # Sizes below the first are at least as far off as those beyond the last, so one figure bounds both sides.
+        beyond = pull * float(off[-1]) * float(off[-1])
+        if least <= beyond:
+            break
+    return min(least, beyond)
+
+
+EMPTY = 1e3  # the class term of a bin without rows: worse than any other, so that empty bins are filled first
+
+
+@dataclass(frozen=True)
+class Published:
+    """Parameters of the published search: where it starts, and when it stops."""
+
+    start: Literal["greedy", "random", "zero"] = "greedy"
+    min_cost: float = 1e-5
+    max_retries: int = 100
+
+    def pack(self, aim: Aim, stream: Stream) -> IntArray:
+        """Return a bin for each entry.
+
+        All single moves get their cost; the best one to a packing not yet visited is made, even uphill, and the best
+        packing is remembered. It ends at ``min_cost``, after ``max_retries`` moves in a row without a new best, or
+        when every neighbour was visited. O(entries x bins x columns) a move, as only two bins change.
+
+        Source: Figueira (2022), Stratified k-fold cross-validation on grouped datasets. Mended: it ends when all
+        neighbours were visited; it packs into as many bins as asked, not 5; visited packings are compared whole, so
+        bins 1, 10 and 11, 0 are told apart; and an empty bin has a cost instead of a division by zero, and is never
+        in the result.
+        """
+        bins = self._first(aim, stream)
+        best, least, retries = bins, math.inf, 0
+        visited = {bins.tobytes()}
+        while True:
+            loads = aim.loads(bins)
+            cost = math.fsum(aim.costs_of(aim.excesses(loads), EMPTY).tolist())
+            # The walk may pass through packings with an empty bin; they are never the best and do not count as retries.
+            if (loads[0] > 0).all():
+                retries = 0 if cost < least else retries + 1
+                best, least = (bins, cost) if cost < least else (best, least)
+            if least <= self.min_cost or retries > self.max_retries:
+                return best
+            following = next((step for step in _best_first(aim, bins) if step.tobytes() not in visited), None)
+            if following is None:
+                return best
+            visited.add(following.tobytes())
+            bins = following
+
+    def _first(self, aim: Aim, stream: Stream) -> IntArray:
+        n = aim.sizes.size
+        if self.start == "zero":
+            return np.zeros(n, dtype=np.int64)
+        if self.start == "random":
+            return stream.below(aim.n_bins, n)
+        bins = np.empty(n, dtype=np.int64)
+        lacking = aim.wanted.copy()
+        for entry in stream.permutation(n).tolist():
+            bins[entry] = int(np.argmax(lacking))
+            lacking[bins[entry]] -= aim.sizes[entry]
+        return bins
+
+
+def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
+    """Yield the packings one move away, cheapest first: by how much each move of an entry to a bin changes the cost."""
+    sums = aim.excesses(aim.loads(bins))
+    now = aim.costs_of(sums, EMPTY)
+    entries = aim.vectors[:, :, None]
+    gained = aim.costs_of(sums[:, None, :] + entries, EMPTY) - now
+    own = np.arange(aim.n_bins) == bins[:, None]
+    without = aim.costs_of(sums[:, None, :] - np.where(own, entries, 0.0), EMPTY)
+    # In each row one number is not 0, so the order of adding is of no matter.
+    lost = np.add.reduce(np.where(own, without - now, 0.0).T, axis=0)
+    costs: FloatArray = gained + lost[:, None]
+    costs[own] = math.inf
+    for move in np.argsort(costs, axis=None, kind="stable").tolist():
+        entry, f = divmod(move, aim.n_bins)
+        if costs[entry, f] == math.inf:
+            return
+        after = bins.copy()
+        after[entry] = f
+        yield after

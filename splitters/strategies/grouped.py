@@ -1,20 +1,19 @@
-"""Strategies that pack whole groups, or rows, by their sizes and classes, and their base."""
+"""Strategies that pack whole groups, blocks of a map, or rows, by their sizes and classes; and their base."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, refines
+from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
-from evenfold.splitters.numbers import check_choice, check_count, is_real, is_whole
-from evenfold.splitters.packing.bounds import Published, report_on
-from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, table_to_pack
-from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, pack_to
+from evenfold.splitters.numbers import check_choice, check_count, encode, is_real, is_whole
+from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, table_to_pack
+from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, Published, pack_to, report_on
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.strategies.parts import PartSplitter, shares_of_parts
 from numpy.typing import NDArray
@@ -260,84 +259,101 @@ class BalancedKFold(LabelSplitter):
             check_count("effort", self.effort, least=1)
 
 
-class LeaveOneGroupOut(LabelSplitter):
-    """As many folds as groups: train on all groups but one, test on that one (a hospital, a year, a plant).
+# Distances that are equal on paper differ in their last bits; the border lies where no measured distance does.
+SLACK = 1e-9
+MOST_BLOCKS = 2.0**53  # from the origin on: beyond, neighbours are no longer told apart
 
-    Promises: test sets are disjoint and hold every row once; each is one whole group, in order of first appearance.
-    Folds are as uneven as groups are. Nothing is random.
 
-    O(n) for the labels, O(n) for each pair.
+class SpatialBlockKFold(PairSplitter):
+    """Folds of whole blocks of a map: a grid of squares, or of rectangles, each tested with all of its rows.
+
+    Rows that lie near one another are alike, so a random fold is predicted by its neighbours. ``coordinates`` are two
+    columns of a plane, in one unit, such as metres of a map's grid; longitudes and latitudes are projected first.
+    ``block_size`` is the side of a square in that unit, or width and height; it should be longer than neighbours stay
+    alike. The grid begins at the origin of the coordinates, so the same place is in the same block in every table.
+    Blocks are packed as BalancedGroupKFold packs groups, sizes and classes evenly (y as there).
+
+    ``buffer`` is a distance: rows of other blocks within it of a tested row are not learnt from in that split. They are
+    tested in folds of their own.
+
+    Promises: no row is in both sides of a pair; every row is tested once; no block is on both sides; no training row
+    lies within the buffer of a tested one, and no other row is left out. How even sizes and classes are depends on the
+    blocks.
+
+    O(n log n): a table of blocks x classes, the pack kernel, and, where there is a buffer, a tree of the tested rows
+    for each fold. Source: Roberts et al. (2017), Cross-validation strategies for data with temporal, spatial,
+    hierarchical, or phylogenetic structure; Valavi, Elith, Lahoz-Monfort and Guillera-Arroita (2019), blockCV, whose
+    buffer is round the tested points as well. Unlike there the packing is not the best of many random ones.
+
+    When not to use it: the places to predict lie among those that were measured; then random folds ask the right
+    question. Where new rows are to join without moving any, write each row's block into a column and name it as the
+    group of BalancedGroupKFold.
     """
 
-    needs = Needs(y="ignored", groups=True)
-    promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
-    grows = False
-    shares_out = False
-    by_group_table = True
+    needs = Needs(y="any", coordinates=True)
+    promises = PairSplitter.promises | {"exhaustive", "blocks_whole", "buffered"}
+    version = f"1/{BalancedGroupKFold.version}"
 
-    def labels(self, rows: Rows, stream: Stream) -> IntArray:
-        """Return each row's group."""
-        return np.asarray(rows.groups)
-
-    def _n_splits(self, rows: Rows) -> int:
-        return rows.n_groups
-
-    def _check(self, rows: Rows) -> None:
-        rows.require_two_groups("KFold")
-
-
-class StratifiedLeaveOneGroupOut(LabelSplitter):
-    """Folds that each leave one group out of every stratum: one hospital of each region, one field of each farm.
-
-    y holds the strata; a group is of the stratum that most of its rows have (of several, the one that appears first).
-    There are as many folds as the largest stratum has groups; a stratum with fewer is tested in as many folds.
-
-    Promises: test sets are disjoint and hold every row once; no group is in two folds; a fold tests at most one group
-    of a stratum. Which groups meet in a fold is random; stratum after stratum, that of the most groups first, they go
-    to the folds with the fewest rows. Sizes differ as groups do.
-
-    O(n) for the table of groups x strata, then O(groups log groups). Source: the blocked design of Roberts et al.
-    (2017), Cross-validation strategies for data with temporal, spatial, hierarchical, or phylogenetic structure.
-
-    When not to use it: the question is one particular site (LeaveOneGroupOut), or there are many small groups
-    (BalancedGroupKFold with the strata to stratify).
-    """
-
-    needs = Needs(y="classes", groups=True)
-    promises = LabelSplitter.promises | {"groups_whole", "one_group_a_stratum"}
-    grows = False
-    shares_out = False
-
-    def __init__(self, *, random_state: int = 0) -> None:
+    def __init__(
+        self, n_splits: int = 5, *, block_size: float | Sequence[float], buffer: float = 0.0, random_state: int = 0
+    ) -> None:
+        self.n_splits = n_splits
+        self.block_size = block_size
+        self.buffer = buffer
         self.random_state = random_state
 
-    def labels(self, rows: Rows, stream: Stream) -> IntArray:
-        """Return the fold of each row."""
-        strata, sizes = self._strata(rows), rows.group_sizes
-        held = np.zeros(self._n_splits(rows), dtype=np.int64)
-        folds = np.empty(sizes.size, dtype=np.int64)
-        shuffled = stream.permutation(sizes.size)
-        counts = np.bincount(strata)
-        # The first and largest stratum has a group for every fold, so no fold stays empty.
-        for stratum in np.argsort(-counts, kind="stable").tolist():
-            groups = shuffled[strata[shuffled] == stratum]
-            folds[groups] = np.argsort(held, kind="stable")[: groups.size]
-            held[folds[groups]] += sizes[groups]
-        return np.asarray(folds[rows.groups])
+    def prepared(self, rows: Rows) -> Rows:
+        """Return the rows with their blocks as groups, which whoever locks some of them away keeps whole as well."""
+        size: Any = self.block_size
+        sides = size if isinstance(size, (list, tuple, np.ndarray)) else [size, size]
+        if len(sides) != 2 or not all(is_real(side) and side > 0 for side in sides):
+            raise SplitError(
+                f"block_size={size!r}; choose the side of a square, a number above 0 in the unit of coordinates, or "
+                "width and height, such as [1000, 500]."
+            )
+        squares = np.floor(rows.coordinates / np.array(sides, dtype=np.float64))
+        if float(np.abs(squares).max()) >= MOST_BLOCKS:
+            raise SplitError(
+                f"block_size={self.block_size!r} is too small for coordinates up to "
+                f"{float(np.abs(rows.coordinates).max()):.3g}; choose a larger one."
+            )
+        _, number = np.unique(squares.astype(np.int64), axis=0, return_inverse=True)
+        # Again by first appearance, as any groups: what the blocks' coordinates are is to move no row.
+        blocks, levels = encode(number.reshape(-1), "blocks")
+        return replace(rows, groups=blocks, group_levels=tuple(levels))
 
-    def _n_splits(self, rows: Rows) -> int:
-        return int(np.bincount(self._strata(rows)).max())
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each fold's (rows of other blocks beyond the buffer, rows of its blocks), positions ascending."""
+        packed = BalancedGroupKFold(self.n_splits, random_state=self.random_state)
+        folds = packed.decide(rows)
+        for fold in range(self.n_splits):
+            test = np.flatnonzero(folds == fold)
+            yield self.trainable(rows, np.flatnonzero(folds != fold), test), test
 
-    def _strata(self, rows: Rows) -> IntArray:
-        """Return the stratum of each group."""
-        table = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
-        strata: IntArray = np.argmax(table, axis=1)
-        return strata
+    def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
+        """Return those of ``train`` that lie farther than the buffer from every row of ``test``."""
+        if not self.buffer:
+            return train
+        from scipy.spatial import KDTree  # loaded by whoever has a buffer
+
+        # The tree finds who is nearest; how far that is, is computed alike on every machine.
+        some, others, most = rows.coordinates[train], rows.coordinates[test], self.buffer * (1.0 + SLACK)
+        _, nearest = KDTree(others).query(some, distance_upper_bound=most * (1.0 + SLACK))
+        reached = np.flatnonzero(nearest < others.shape[0])
+        apart = some[reached] - others[nearest[reached]]
+        near = np.sqrt(apart[:, 0] * apart[:, 0] + apart[:, 1] * apart[:, 1]) <= most
+        return np.delete(train, reached[near])
 
     def _check(self, rows: Rows) -> None:
-        rows.require_two_groups("StratifiedKFold")
-        if self._n_splits(rows) < 2:
+        check_count("n_splits", self.n_splits, least=2)
+        if not is_real(self.buffer) or self.buffer < 0:
+            raise SplitError(f"buffer={self.buffer!r}; choose a distance of at least 0, in the unit of coordinates.")
+        if rows.n_groups < self.n_splits:
+            blocks = "1 block" if rows.n_groups == 1 else f"{rows.n_groups:,} blocks"
+            fewer = f"2 to {rows.n_groups} folds, or " if rows.n_groups > 1 else ""
             raise SplitError(
-                f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out; "
-                "use LeaveOneGroupOut, or coarser strata."
+                f"n_splits={self.n_splits} with {blocks} of block_size={self.block_size!r}; choose {fewer}smaller "
+                "blocks."
             )
+        if self.buffer:
+            self._require_training(rows, "choose a smaller buffer, or larger blocks")

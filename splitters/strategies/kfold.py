@@ -1,17 +1,16 @@
-"""Plain k-fold: every row tested once, sizes as even as whole rows allow."""
+"""Folds of single rows: at random, with even classes or numbers; and leave-one-out, of rows and of groups."""
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, follows, refines, strategy_of
+from evenfold.splitters.base import LabelSplitter
 from evenfold.splitters.errors import SplitError, shown
-from evenfold.splitters.kernels import REPEATS, IntArray, Stream, deal
-from evenfold.splitters.numbers import check_choice, check_count, encode, label_type, stable_order
+from evenfold.splitters.kernels import IntArray, Stream, deal
+from evenfold.splitters.numbers import check_choice, label_type, stable_order
+from evenfold.splitters.packing.cost import group_table
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 
@@ -190,83 +189,84 @@ class LeaveOneOut(LabelSplitter):
             raise SplitError("there is 1 row and nothing to train on; pass at least 2 rows.")
 
 
-TRIES = 20
+class LeaveOneGroupOut(LabelSplitter):
+    """As many folds as groups: train on all groups but one, test on that one (a hospital, a year, a plant).
 
+    Promises: test sets are disjoint and hold every row once; each is one whole group, in order of first appearance.
+    Folds are as uneven as groups are. Nothing is random.
 
-@follows("needs", "portable", "grows", "shares_out", "by_group_table", "version", "part_codes", "_n_splits")
-class Repeated(LabelSplitter):
-    """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
-
-    ``strategy`` is an instance, or ``{"strategy": "KFold", "params": {"n_splits": 5}}`` as JSON holds it; a named
-    one takes this ``random_state`` unless its parameters have their own. Repeat 0 is the strategy itself; every
-    further repeat gets a seed spawned from ``random_state``. ``assign`` returns a column per repeat (rows by
-    repeats); ``split`` yields all pairs of repeat 0, then those of repeat 1, and so on.
-
-    Promises: what the strategy promises, in every repeat, so that k-fold tests each row exactly ``n_repeats`` times;
-    and no two repeats are the same partition under other labels. A repeat that comes out like an earlier one is
-    tried again with another seed; where the rows allow too few different partitions, that is a SplitError. A strategy
-    without a random_state, or with a part that is kept for the end, cannot be repeated.
-
-    The strategy's cost times ``n_repeats``, and O(n) a repeat to compare partitions.
+    O(n) for the labels, O(n) for each pair.
     """
 
-    def __init__(
-        self, strategy: LabelSplitter | Mapping[str, Any], n_repeats: int = 10, *, random_state: int = 0
-    ) -> None:
-        self.strategy = strategy
-        self.n_repeats = n_repeats
-        self.random_state = random_state
+    needs = Needs(y="ignored", groups=True)
+    promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
+    grows = False
+    shares_out = False
+    by_group_table = True
 
-    def inner(self) -> LabelSplitter:
-        """Return the strategy itself; raises SplitError where it is not known or cannot be repeated."""
-        strategy = strategy_of(self.strategy, self.random_state)
-        if not isinstance(strategy, LabelSplitter) or "random_state" not in strategy.get_params(deep=False):
-            raise SplitError(
-                f"{strategy!r} has nothing to repeat: it gives rows no labels, or has no random_state to change; "
-                "repeat a k-fold strategy such as KFold(5)."
-            )
-        if -2 in strategy.part_codes().values():
-            raise SplitError(
-                f"{strategy!r} keeps a test part for the end, and a repeat would train on it; "
-                "repeat train and validation only."
-            )
-        return strategy
+    def labels(self, rows: Rows, stream: Stream) -> IntArray:
+        """Return each row's group."""
+        return np.asarray(rows.groups)
 
-    @refines(LabelSplitter.promises | {"repeats_differ"})
-    def promises(self) -> frozenset[str]:
-        """Return the strategy's promises, and that repeats differ."""
-        return self.inner().promises | {"repeats_differ"}
-
-    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the fold of each row in each repeat (rows by repeats)."""
-        strategy = self.inner()
-        first = strategy.decide(rows)
-        seen = {_partition(first)}
-        others = [self._another(strategy, rows, repeat, seen) for repeat in range(1, self.n_repeats)]
-        return np.stack([first, *others]).T
-
-    def _another(self, strategy: LabelSplitter, rows: Rows, repeat: int, seen: set[bytes]) -> NDArray[Any]:
-        for attempt in range(TRIES):
-            seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
-            labels = strategy.another(seed).decide(rows)
-            partition = _partition(labels)
-            if partition not in seen:
-                seen.add(partition)
-                return np.asarray(labels)
-        raise SplitError(
-            f"n_repeats={self.n_repeats}, and {TRIES} tries at repeat {repeat} all came out like an earlier one: these "
-            f"{rows.n:,} rows allow {strategy!r} too few different partitions; choose n_repeats of 1 to {repeat}."
-        )
-
-    def _n_pairs(self, rows: Rows | None = None) -> int:
-        return self.n_repeats * self.inner()._n_pairs(rows)
+    def _n_splits(self, rows: Rows) -> int:
+        return rows.n_groups
 
     def _check(self, rows: Rows) -> None:
-        check_count("n_repeats", self.n_repeats, least=1)
-        self.inner().check(rows)
+        rows.require_two_groups("KFold")
 
 
-def _partition(labels: NDArray[Any]) -> bytes:
-    """Return a digest of the partition that ``labels`` make, whatever its folds are called."""
-    # Codes by first appearance are alike for two labellings exactly where their partitions are.
-    return hashlib.sha256(encode(labels, "fold")[0].tobytes()).digest()
+class StratifiedLeaveOneGroupOut(LabelSplitter):
+    """Folds that each leave one group out of every stratum: one hospital of each region, one field of each farm.
+
+    y holds the strata; a group is of the stratum that most of its rows have (of several, the one that appears first).
+    There are as many folds as the largest stratum has groups; a stratum with fewer is tested in as many folds.
+
+    Promises: test sets are disjoint and hold every row once; no group is in two folds; a fold tests at most one group
+    of a stratum. Which groups meet in a fold is random; stratum after stratum, that of the most groups first, they go
+    to the folds with the fewest rows. Sizes differ as groups do.
+
+    O(n) for the table of groups x strata, then O(groups log groups). Source: the blocked design of Roberts et al.
+    (2017), Cross-validation strategies for data with temporal, spatial, hierarchical, or phylogenetic structure.
+
+    When not to use it: the question is one particular site (LeaveOneGroupOut), or there are many small groups
+    (BalancedGroupKFold with the strata to stratify).
+    """
+
+    needs = Needs(y="classes", groups=True)
+    promises = LabelSplitter.promises | {"groups_whole", "one_group_a_stratum"}
+    grows = False
+    shares_out = False
+
+    def __init__(self, *, random_state: int = 0) -> None:
+        self.random_state = random_state
+
+    def labels(self, rows: Rows, stream: Stream) -> IntArray:
+        """Return the fold of each row."""
+        strata, sizes = self._strata(rows), rows.group_sizes
+        held = np.zeros(self._n_splits(rows), dtype=np.int64)
+        folds = np.empty(sizes.size, dtype=np.int64)
+        shuffled = stream.permutation(sizes.size)
+        counts = np.bincount(strata)
+        # The first and largest stratum has a group for every fold, so no fold stays empty.
+        for stratum in np.argsort(-counts, kind="stable").tolist():
+            groups = shuffled[strata[shuffled] == stratum]
+            folds[groups] = np.argsort(held, kind="stable")[: groups.size]
+            held[folds[groups]] += sizes[groups]
+        return np.asarray(folds[rows.groups])
+
+    def _n_splits(self, rows: Rows) -> int:
+        return int(np.bincount(self._strata(rows)).max())
+
+    def _strata(self, rows: Rows) -> IntArray:
+        """Return the stratum of each group."""
+        table = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
+        strata: IntArray = np.argmax(table, axis=1)
+        return strata
+
+    def _check(self, rows: Rows) -> None:
+        rows.require_two_groups("StratifiedKFold")
+        if self._n_splits(rows) < 2:
+            raise SplitError(
+                f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out; "
+                "use LeaveOneGroupOut, or coarser strata."
+            )

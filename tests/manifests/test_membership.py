@@ -9,7 +9,7 @@ import pytest
 from evenfold.manifests import Manifest, decide, diff
 from evenfold.manifests.membership import Draws, Labels, Pairs
 from evenfold.splitters import SplitError
-from evenfold.splitters.strategies.holdout import LOCKING_VERSION
+from evenfold.splitters.strategies.wrappers import LOCKING_VERSION
 
 FRAME = pd.DataFrame({"id": range(60), "y": np.arange(60) % 3, "t": range(60)})
 REPEATED = {

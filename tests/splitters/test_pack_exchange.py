@@ -8,8 +8,7 @@ import pytest
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import combined
 from evenfold.splitters.packing.cost import Aim
-from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
-from evenfold.splitters.packing.pack import Population
+from evenfold.splitters.packing.exchange import Packing, Population, TwoBins, close_pairs, subset_sums
 from hypothesis import given, settings, strategies as st
 from tables import counts
 

@@ -1,10 +1,11 @@
-"""Strategies in the order of time: train on the past, test on what came next."""
+"""Strategies that look at time: the past before the future, or blocks that the rest is purged for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import pairwise
+from itertools import combinations, pairwise
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.numbers import check_count, label_type, stable_order
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.strategies.parts import TRAIN_AND_TEST, PartSplitter, part_sizes
-from evenfold.splitters.times import Calendar, calendar_units, gap_of, later, unit_and_zone
+from evenfold.splitters.times import Calendar, calendar_units, gap_of, later, rows_in, unit_and_zone
 from numpy.typing import NDArray
+
+Length = float | str | timedelta
 
 
 class ForwardChaining(PairSplitter):
@@ -49,7 +52,7 @@ class ForwardChaining(PairSplitter):
         self,
         n_splits: int = 5,
         *,
-        gap: float | str | timedelta = 0,
+        gap: Length = 0,
         max_train_size: int | None = None,
         test_size: int | None = None,
         every: Calendar | Mapping[str, str] | None = None,
@@ -65,18 +68,13 @@ class ForwardChaining(PairSplitter):
         """Not by a zone's clocks, whose rules each machine has from a database of its own."""
         return not isinstance(self.every, Mapping)
 
-    def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield each stretch's (rows before it, rows in it), positions ascending."""
-        for before, test in self._stretches(rows):
-            yield without_groups_of(test, before, rows.together()), test
-
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that lie, and were known, before every time in ``test``, and share no group."""
         in_time = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
         return without_groups_of(test, train[in_time], rows.together())
 
-    def _stretches(self, rows: Rows) -> Iterator[Pair]:
-        """Yield (rows before it, rows in it) of each stretch, positions ascending; groups are not looked at."""
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each stretch's (rows before it, rows in it), positions ascending."""
         if self.every is not None:
             starts = begins_of(calendar_units(rows.times, self.every))[-self.n_splits :]
         else:
@@ -84,12 +82,12 @@ class ForwardChaining(PairSplitter):
         # A stretch begins where a time begins: which rows are in it, their times alone say, without an order of rows.
         usable, order = later(rows.known, gap_of(self.gap, rows.time)), None
         for begin, end in pairwise([*rows.times[starts], None]):
-            test = rows.time >= begin if end is None else (rows.time >= begin) & (rows.time < end)
+            test = np.flatnonzero(rows.time >= begin if end is None else (rows.time >= begin) & (rows.time < end))
             before = usable < begin
             if self.max_train_size is not None:
                 order = stable_order(rows.time) if order is None else order
                 before[order[before[order]][: -self.max_train_size]] = False
-            yield np.flatnonzero(before), np.flatnonzero(test)
+            yield without_groups_of(test, np.flatnonzero(before), rows.together()), test
 
     def _test_size(self, n: int) -> int:
         return self.test_size or max(1, n // (self.n_splits + 1))
@@ -114,16 +112,11 @@ class ForwardChaining(PairSplitter):
                 f"n_splits={self.n_splits} stretches of test_size={self.test_size} are all of the {rows.n:,} rows; "
                 f"choose a test_size of 1 to {(rows.n - 1) // self.n_splits}."
             )
-        for split, (before, test) in enumerate(self._stretches(rows)):
-            if not without_groups_of(test, before, rows.together()).size:
-                advice = "choose a smaller gap, fewer n_splits or a smaller test_size."
-                if before.size:
-                    advice = "name the time alone where groups, as those of a panel, are there all along."
-                raise SplitError(
-                    f"split {split} has nothing to train on: {before.size:,} rows lie before its gap of {self.gap}"
-                    f"{'' if rows.label_end is None else ' with a label that was known'}"
-                    f"{' and all are of tested groups' if before.size else ''}; {advice}"
-                )
+        self._require_training(
+            rows,
+            "choose a smaller gap, fewer n_splits or a smaller test_size, or name the time alone where groups, as "
+            "those of a panel, are there all along",
+        )
 
 
 class TimeSplit(PartSplitter):
@@ -211,6 +204,157 @@ class LeaveLastOut(PairSplitter):
         if self.n_splits > most:
             advice = f"choose n_splits of 1 to {most}" if most else "pass rows of earlier times"
             raise SplitError(f"n_splits={self.n_splits}, and no group has more than {most + 1} times; {advice}.")
+
+
+MOST_SPLITS = 10_000
+
+
+class PurgedKFold(PairSplitter):
+    """Blocked folds: each of ``n_splits`` consecutive blocks of time is tested, and rows on both sides are learnt from.
+
+    A block holds about n / n_splits rows; rows of the same time are never parted. ``label_end`` may be given, when the
+    target of each row is known: a training row from whose time to whose label_end any of a tested row's lies is left
+    out (purged), on both sides. ``gap`` is left out before a tested block, ``embargo`` after it: a length of time, as
+    for ForwardChaining, or text such as "10 rows", with those that share the last one's time. Groups may be given: then
+    those with rows in the tested block are not trained on.
+
+    Promises: no row is in both sides of a pair; every row is tested once; no training row's label overlaps a tested
+    one's, with the gap before and the embargo after it; groups, where given, are on one side. Nothing is random.
+    It does train on what came after the tested rows.
+
+    O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
+    chapter 7. Corrected here: rows of the same time stay together, and the embargo is counted from when the last
+    tested label is known.
+
+    When not to use it: a model of tomorrow is asked for, and the past alone is long enough to learn from:
+    ForwardChaining tests what will be done.
+    """
+
+    needs = Needs(y="ignored", groups="optional", time=True, label_end="optional")
+    promises = PairSplitter.promises | {"purged", "groups_whole", "exhaustive"}
+    blocks = "n_splits"  # the parameter that says how many there are
+
+    def __init__(self, n_splits: int = 5, *, gap: Length = 0, embargo: Length = 0) -> None:
+        self.n_splits = n_splits
+        self.gap = gap
+        self.embargo = embargo
+
+    def _tested(self) -> Iterator[tuple[int, ...]]:
+        """Yield the numbers of the blocks that each split tests."""
+        return ((block,) for block in range(self.n_splits))
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each split's (what may be learnt from, tested blocks), positions ascending."""
+        order = stable_order(rows.time)
+        n_blocks = int(getattr(self, self.blocks))
+        inner = nearest_begins(rows.time[order], np.arange(1, n_blocks) * rows.n // n_blocks)
+        bounds = [0, *inner.tolist(), rows.n]
+        for tested in self._tested():
+            test = np.sort(np.concatenate([order[bounds[block] : bounds[block + 1]] for block in tested]))
+            yield self._kept(rows, order, np.delete(np.arange(rows.n), test), test), test
+
+    def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
+        """Return those of ``train`` whose labels overlap no tested stretch, out of reach of it and of its groups."""
+        return self._kept(rows, stable_order(rows.time), train, test)
+
+    def _kept(self, rows: Rows, order: IntArray, train: IntArray, test: IntArray) -> IntArray:
+        tested, usable = np.zeros((2, rows.n), dtype=np.bool_)
+        tested[test], usable[train] = True, True
+        # Tested blocks that touch are one stretch: nothing has to be purged between them.
+        edges = np.flatnonzero(np.diff(tested[order].astype(np.int8), prepend=0, append=0))
+        for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            usable &= self._apart(rows, order, first, stop)
+        return without_groups_of(test, np.flatnonzero(usable), rows.together())
+
+    def _apart(self, rows: Rows, order: IntArray, first: int, stop: int) -> Any:
+        """Return which rows are known before the stretch of these ranks, or happen after its labels are known."""
+        stretch = order[first:stop]
+        n_before, n_after = rows_in(self.gap), rows_in(self.embargo)
+        gap = gap_of(self.gap if n_before is None else 0, rows.time)
+        embargo = gap_of(self.embargo if n_after is None else 0, rows.time, "embargo")
+        before = later(rows.known, gap) < rows.time[stretch].min()
+        after = rows.time > later(rows.known[stretch].max(), embargo)
+        if n_before:  # the last of them, and what happened at the same time as one of those
+            last = order[before[order]][-n_before:]
+            before &= rows.time < rows.time[last].min() if last.size else False
+        if n_after:
+            next_ones = order[after[order]][:n_after]
+            after &= rows.time > rows.time[next_ones].max() if next_ones.size else False
+        return before | after
+
+    def _check(self, rows: Rows) -> None:
+        name, n_blocks = self.blocks, getattr(self, self.blocks)
+        check_count(name, n_blocks, least=2)
+        for length, called in ((self.gap, "gap"), (self.embargo, "embargo")):
+            if rows_in(length) is None:
+                gap_of(length, rows.time, called)
+        times = begins_of(rows.times).size
+        if times < n_blocks:
+            raise SplitError(
+                f"{name}={n_blocks} with {times:,} different times; "
+                + (f"choose 2 to {times}." if times > 1 else "pass rows of at least 2 times.")
+            )
+        self._require_training(rows, f"choose a smaller gap or embargo, or another {name}, or leave the groups out")
+
+
+class CombinatorialPurgedKFold(PurgedKFold):
+    """Blocked folds in every combination: ``n_test_blocks`` of ``n_blocks`` consecutive blocks of time are tested.
+
+    That makes C(n_blocks, n_test_blocks) splits, in lexicographic order. They chain into C(n_blocks - 1, n_test_blocks
+    - 1) ``paths``, on each of which every row is tested once: as many histories of the model, where PurgedKFold has
+    one. ``gap``, ``embargo``, ``label_end`` and groups are as for PurgedKFold.
+
+    Promises: no row is in both sides of a pair; every row is tested once on every path; no training row's label
+    overlaps a tested one's, with the gap before and the embargo after it; groups, where given, are on one side. Nothing
+    is random. It does train on what came after the tested rows.
+
+    O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
+    chapter 12. Corrected here: rows of the same time stay together.
+
+    When not to use it: the fits are dear (PurgedKFold has one for each block), or a model of tomorrow is asked for
+    (ForwardChaining).
+    """
+
+    promises = PurgedKFold.promises - {"exhaustive"} | {"on_every_path"}
+    blocks = "n_blocks"
+
+    def __init__(self, n_blocks: int = 6, n_test_blocks: int = 2, *, gap: Length = 0, embargo: Length = 0) -> None:
+        self.n_blocks = n_blocks
+        self.n_test_blocks = n_test_blocks
+        self.gap = gap
+        self.embargo = embargo
+
+    @property
+    def n_paths(self) -> int:
+        """Return the number of paths, as often as every row is tested."""
+        return comb(self.n_blocks - 1, self.n_test_blocks - 1)
+
+    def paths(self) -> list[list[int]]:
+        """Return for each path the split that tests each of the blocks: the p-th that does, on path p."""
+        tests = list(self._tested())
+        of_block = [[i for i, tested in enumerate(tests) if block in tested] for block in range(self.n_blocks)]
+        return [[splits[path] for splits in of_block] for path in range(self.n_paths)]
+
+    def _n_pairs(self, rows: Rows | None = None) -> int:
+        return comb(self.n_blocks, self.n_test_blocks)
+
+    def _tested(self) -> Iterator[tuple[int, ...]]:
+        return combinations(range(self.n_blocks), self.n_test_blocks)
+
+    def _check(self, rows: Rows) -> None:
+        check_count("n_blocks", self.n_blocks, least=2)
+        check_count("n_test_blocks", self.n_test_blocks, least=1)
+        if self.n_test_blocks >= self.n_blocks:
+            raise SplitError(
+                f"n_test_blocks={self.n_test_blocks} of n_blocks={self.n_blocks} leaves nothing to train on; "
+                f"choose 1 to {self.n_blocks - 1}."
+            )
+        if self._n_pairs() > MOST_SPLITS:
+            raise SplitError(
+                f"{self.n_test_blocks} of {self.n_blocks} blocks make {self._n_pairs():,} splits, and at most "
+                f"{MOST_SPLITS:,} are made; choose fewer n_blocks or n_test_blocks."
+            )
+        super()._check(rows)
 
 
 def begins_of(ranked: NDArray[Any]) -> IntArray:
