@@ -21,7 +21,6 @@ from .intervals.pairing import SharedRows, exact_test, same_answers, score_of
 from .results import Declined, Interval, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
-REPEATS = 10  # of the folds, as a note proposes them
 SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far another sample would be off."
 
 
@@ -101,35 +100,33 @@ def compare(
     of_rows = None if reason else _by_rows(shared, groups)
     if isinstance(of_rows, Declined):
         reason, of_rows = of_rows.reason if test is None else "", None
-    training, exact = _training(shared, scores, n_train, of_rows, apparent), exact_test(shared, groups, names)
+    inflation, exact = _inflation(shared, scores, n_train, of_rows, apparent), exact_test(shared, groups, names)
     method = "paired stretches of time" if ordered else "paired rows"
-    comparison = _concluded(shared, scores, of_rows, test, training, exact, method, level, margin)
-    again = not ordered and len(a) <= shared.n * training.repeats  # a series has no other folds, nor have combinations
-    further = (reason,) if reason else _of_repeats(comparison, training) if again else ()
-    notes = (*shared.notes, *([exact[1]] if exact else []), *further)
+    comparison = _concluded(shared, scores, of_rows, test, inflation, exact, method, level, margin)
+    notes = (*shared.notes, *([exact[1]] if exact else []), *([reason] if reason else []))
     return replace(comparison, words=_words(comparison, names, same_answers(a, b)), notes=notes)
 
 
 def _concluded(
-    shared: SharedRows, scores: list[float], of_rows: Spread | None, test: CorrectedT | None, training: _Training,
+    shared: SharedRows, scores: list[float], of_rows: Spread | None, test: CorrectedT | None, inflation: float,
     exact: tuple[float, str] | None, method: str, level: float, margin: float,
 ) -> Comparison:  # fmt: skip
     """Return the numbers of a comparison, without words; with repeats the spread is at least the corrected t's."""
-    (a, b), se = scores, None
+    (a, b), se, repeats, splits = scores, None, len(shared.tested), len(shared.sizes)
     if of_rows is not None:
-        se = of_rows[0] * sqrt(training.inflation), of_rows[1]
-    if test is not None and (se is None or (training.repeats > 1 and test.se > se[0])):
+        se = of_rows[0] * sqrt(inflation), of_rows[1]
+    if test is not None and (se is None or (repeats > 1 and test.se > se[0])):
         se = test.se, test.df
     interval = of_models = methods.around(b - a, of_rows, level, method, "these fitted models")
-    if not training.alone:
+    if splits > 1:
         interval = methods.around(b - a, se, level, f"{method}, corrected for training", "these recipes on new data")
     p, verdict = None if se is None else p_of(b - a, *se), _verdict(interval, margin)
-    if exact is not None and training.alone:  # one model each, on rows that nobody else was tested on: it decides
+    if exact is not None and splits == 1:  # one model each, on rows that nobody else was tested on: it decides
         p = exact[0]
         verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
     return Comparison(
         shared.metric.name, a, b, b - a, interval, test, shared.n, "", (), of_models, p, verdict, margin, se,
-        training.repeats, 2 * training.splits,
+        repeats, 2 * splits,
     )  # fmt: skip
 
 
@@ -142,19 +139,6 @@ def training_counts(both: Iterable[tuple[float, float]], best: float, df: float)
     return max(min(1.0, 1.5 * sqrt(most)), few(df))
 
 
-def _of_repeats(comparison: Comparison, training: _Training) -> tuple[str, ...]:
-    """Return a sentence on the difference that repeats of the folds could show, where one round of them cannot tell."""
-    if comparison.verdict != "unknown" or training.alone or training.repeats > 1 or not comparison.resolution:
-        return ()
-    # The variance of rows is divided by the repeats, that of training counts in full.
-    repeated = comparison.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
-    if repeated >= comparison.resolution:
-        return ()
-    size = f"about this size: {rounded(repeated, 2)} {metric_of(comparison.metric).title}."
-    fits = f"{REPEATS} repeats of the folds (Repeated), with {REPEATS} times as many fits"
-    return (f"{fits}, could show differences of {size}",)
-
-
 def _verdict(interval: Interval | None, margin: float) -> Verdict:
     if interval is None:
         return "unknown"
@@ -165,35 +149,21 @@ def _verdict(interval: Interval | None, margin: float) -> Verdict:
     return "equivalent" if max(-interval.low, interval.high) < margin else "unknown"
 
 
-@dataclass(frozen=True)
-class _Training:
-    """The training of models: ``ratio`` n/n_train; ``alone``: in one split.
-
-    ``inflation``: the variance of the recipes' difference over that of the fitted models' difference.
-    """
-
-    repeats: int
-    ratio: float
-    alone: bool
-    splits: int
-    inflation: float
-
-
-def _training(
+def _inflation(
     shared: SharedRows, scores: list[float], n_train: float | None, of_rows: Spread | None,
     apparent: tuple[float, float] | None,
-) -> _Training:  # fmt: skip
-    sizes = shared.frames[0].groupby(["repeat", "fold"]).size()
+) -> float:  # fmt: skip
+    """Return the variance of the recipes' difference over that of the fitted models' difference; 1 for one split."""
+    if len(shared.sizes) == 1:
+        return 1.0
     n, repeats, counts = float(shared.tested.mean()), len(shared.tested), 1.0
-    alone = len(sizes) == 1
-    learnt = n_train or float(np.mean(n - sizes.to_numpy()))
-    if not alone and learnt < 1:
+    learnt = n_train or float(np.mean(n - shared.sizes.to_numpy()))
+    if learnt < 1:
         what = f"each of the {repeats} repeats has one fold, which does not say how many rows its model learnt from"
         raise ModelError(f"{what}; give n_train.")
     if apparent is not None and of_rows is not None and repeats == 1 and shared.same_folds:
         counts = training_counts(zip(scores, apparent, strict=True), shared.metric.high, of_rows[1])
-    ratio, inflation = (0.0, 1.0) if alone else (n / learnt, 1 / repeats + n / learnt * counts)
-    return _Training(repeats, ratio, alone, len(sizes), inflation)
+    return 1 / repeats + n / learnt * counts
 
 
 def p_of(difference: float, se: float, df: float) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import sklearn
 from evenfold.manifests import Manifest, Plan, SplitSpec, StoredManifest, digest_json
-from evenfold.manifests.audits.learned.sample import are_all_columns
+from evenfold.manifests.audits.sample import are_all_columns
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import LOOKED_AT, require_memory
 from evenfold.manifests.tables.keys import WhichRows, waiting_rows

@@ -62,6 +62,11 @@ class SharedRows:
         """The number of rows of each repeat."""
         return pd.Series(self.keys).groupby(self.frames[0]["repeat"]).nunique()
 
+    @cached_property
+    def sizes(self) -> pd.Series[int]:
+        """The number of lines of each fold of each repeat."""
+        return self.frames[0].groupby(["repeat", "fold"]).size()
+
     @property
     def same_folds(self) -> bool:
         """Return whether both were tested in the same folds."""

@@ -299,24 +299,18 @@ def _undefined(metric: str, rows: Answered, name: str, side: str, because: str) 
     y, classes = rows.y, getattr(rows.answers, "classes_", None)
     if not y.size:
         return f"{name} has no {side} row; decide a split of the rows that there are."
-    start = f"{name}: {metric} is undefined: its {y.size:,} {side} {'row holds' if y.size == 1 else 'rows hold'}"
     if bad := _not_finite(metric, rows):
         why = f"the model's answers for {bad:,} of its {y.size:,} {side} rows are not finite numbers"
         remedy = "Use a model that answers every row with one, or exclude the features that it overflows on"
         return f"{name}: {metric} is undefined: {why}. {remedy}."
     if classes is None:
-        ends = [shown(f"{end:g}") for end in (y.min(), y.max())]
-        held = f"the one value {ends[0]}" if y.min() == y.max() else f"values of {ends[0]} to {ends[1]}"
-        return f"{start} {held}; {because} Use fewer folds{_another(metric, 'neg_mean_absolute_error')}."
-    if np.unique(y).size < len(classes):
-        remedy = f"Use a strategy that stratifies, fewer folds{_another(metric, 'accuracy')}"
-        return f"{start} {describe_classes(y)} of the model's {len(classes)}; {because} {remedy}."
-    advice = "Use a model that predicts these" if metric == "accuracy" else "Choose another metric such as accuracy"
-    return f"{start} {describe_classes(y)}; {because} {advice}."
-
-
-def _another(metric: str, such_as: str) -> str:
-    return "" if metric == such_as else f", or another metric such as {such_as}"
+        held = f"values of {shown(f'{y.min():g} to {y.max():g}')}"
+        remedy = "fewer folds, or another metric such as neg_mean_absolute_error"
+    else:
+        held = f"{describe_classes(y)} of the model's {len(classes)}"
+        remedy = "a strategy that stratifies, fewer folds, or another metric such as accuracy"
+    rows_hold = "row holds" if y.size == 1 else "rows hold"
+    return f"{name}: {metric} is undefined: its {y.size:,} {side} {rows_hold} {held}; {because} Use {remedy}."
 
 
 def _not_finite(metric: str, rows: Answered) -> int:

@@ -230,13 +230,10 @@ def _saying_labels(problem: Problem, train: NDArray[np.int64], learn: Callable[[
 def reason_with_advice(X: pd.DataFrame, error: Exception) -> str:
     """Return a model's error in one line, of a deployed run its kind alone, and what to do about it.
 
-    There is advice where it refused missing or infinite values, or a vectorizer got a table for a column.
+    There is advice where it refused missing or infinite values.
     """
     first = str(error).strip().partition("\n")[0]
     reason = reason_of(error) if is_deployed() else f"{type(error).__name__}: {first}"
-    text = next((str(name) for name in X if pd.api.types.is_string_dtype(X[name])), None)
-    if text is not None and f"inconsistent numbers of samples: [{X.shape[1]}, " in str(error):
-        return f"{reason}. A vectorizer takes one column: make_column_transformer((TfidfVectorizer(), {text!r}))"
     numbers = X.select_dtypes("number")
     for word, what, holed, way in (
         ("NaN", "Missing", X.isna(), "fill them in a pipeline, make_pipeline(SimpleImputer(), ...)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
 from typing import Any
@@ -14,13 +14,11 @@ from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.untrusted import FEATURES, resolve
 
-from . import leaks, rows
+from . import duplicates, leaks, leaky_features, marks, relatives, rows, target_encoding, times
+from .duplicates import Features, read_features
 from .findings import GATES, Audit, Found, NotAsked, Outcome, gates_with, judged, needed, reasons_of
-from .learned import duplicates, leaky_features, marks, relatives, target_encoding, times
-from .learned.duplicates import Features, read_features
-from .learned.models import in_one_thread, with_impact
-from .learned.sample import LEAST_ROWS, Sample, feature_names, read_sample, sampled_columns
 from .pipelines import QUESTIONS, Leak, leaks_of, outcome_of
+from .sample import LEAST_ROWS, Sample, at_stake, feature_names, in_one_thread, read_sample, sampled_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +92,16 @@ class Subject:
             return check(getattr(self, takes))
 
     def priced(self, finding: Found) -> Found:
-        """Return what was found with the points at stake, where a small model can say it."""
+        """Return what was found with the points at stake, where it has a remedy and a small model can say it."""
+        impact = None
         with suppress(NotAsked), in_one_thread():
-            return with_impact(finding, self.learned)
-        return finding
+            impact = finding.remedy and at_stake(self.learned, finding.remedy)
+        if not (impact and finding.remedy):
+            return finding
+        measure, before, mended = impact
+        scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.words}"
+        figures = finding.figures | {"impact": {"measure": measure, "as_split": before, "mended": mended}}
+        return replace(finding, message=f"{finding.message} At stake: {scores}, of a small model.", figures=figures)
 
 
 LEARNING = ("sample", "targeted", "labelled", "learned", "tied")

@@ -15,9 +15,10 @@ from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.errors import shown
 from numpy.typing import NDArray
 
+from .columns import several
+from .duplicates import Features
 from .findings import DropFeatures, Found, KeepTogether, NotAsked, Outcome, SplitByTime, needed
-from .learned.duplicates import Features
-from .learned.sample import crossings, several, where
+from .sample import crossings, where
 
 LETTERS, COMMONER, MISSPELLED = 6, 4, 0.005
 

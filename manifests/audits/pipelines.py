@@ -20,7 +20,7 @@ from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 
 from .findings import Found, Outcome, needed
-from .learned.models import in_one_thread, predict_boosted
+from .sample import in_one_thread, predict_boosted
 
 MOST_SCORED, PIECES = 4_000, 4
 REBUILDS, PART = 8, 15  # builds in which a fifteenth of the targets are exchanged

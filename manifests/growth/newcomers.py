@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from evenfold.manifests.audits.columns import ranks_of
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, needed
-from evenfold.manifests.audits.statistics import ranks_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.tables.canonical import amount, canonical_table, encoded, infer_type, listed

@@ -122,19 +122,6 @@ def test_the_test_by_folds_takes_the_rows_of_other_folds_for_training_rows() -> 
     assert (alone.interval, alone.p, alone.notes) == (None, None, ())
 
 
-def test_repeats_are_offered_where_each_row_is_tested_once_a_round() -> None:
-    y = normals(200)
-    a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
-    often = [pd.concat([frame, frame.assign(fold=frame["fold"] + 5)]) for frame in (a, b)]
-    for frames, offered in (((a, b), True), (often, False)):
-        made = compare(*frames, "mae")
-        assert made.verdict == "unknown"
-        notes = [note for note in made.notes if "repeats of the folds" in note]
-        assert len(notes) == offered
-        size = f"differences of about this size: {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g} MAE."
-        assert all(size in note for note in notes)
-
-
 def test_rows_of_either_run_alone_are_left_out_wherever_they_stand() -> None:
     y = normals(60)
     a, b = (frame_of(y, y + normals(60, seed), np.arange(60) % 5) for seed in (1, 2))

@@ -11,7 +11,7 @@ import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
 from evenfold.estimates.metrics.record import Answered, Replay
 from evenfold.estimates.metrics.scoring import scores_of
-from evenfold.estimates.models.fit import fit_predictions, reason_with_advice
+from evenfold.estimates.models.fit import fit_predictions
 from evenfold.estimates.results import warned
 from evenfold.splitters import KFold, StratifiedKFold
 from pydantic import TypeAdapter
@@ -105,10 +105,9 @@ def test_predictions_that_are_no_numbers_are_what_is_wrong(metric: str, value: f
     with pytest.raises(EvaluationError, match=said):
         scores_of([metric], Answered(answers, np.arange(3.0)), name="fold 1", side="training")
     labels = Replay({"predict": np.array(["a", "b"])}, ("a", "b"))
-    with pytest.raises(EvaluationError, match=r"2 classes.* Choose another metric such as accuracy\.$"):
-        scores_of(["neg_log_loss"], Answered(labels, np.array(["a", "b"])), name="fold 1", side="test")
-    with pytest.raises(EvaluationError, match=r"2 classes.* Use a model that predicts these\.$"):
-        scores_of(["accuracy"], Answered(labels, np.array([0, 1])), name="fold 1", side="test")
+    for unanswered, truth in (("neg_log_loss", ["a", "b"]), ("accuracy", [0, 1])):
+        with pytest.raises(EvaluationError, match=r"2 classes.* or another metric such as accuracy\.$"):
+            scores_of([unanswered], Answered(labels, np.array(truth)), name="fold 1", side="test")
 
 
 def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:
@@ -174,12 +173,8 @@ def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> N
     assert kind.validate_json(kind.dump_json(scores[0])) == scores[0]
 
 
-def test_further_fits_are_silent_and_a_vectorizer_takes_one_column(
-    recwarn: pytest.WarningsRecorder,
-) -> None:
+def test_further_fits_are_silent(recwarn: pytest.WarningsRecorder) -> None:
     """Those of its folds are told beside their scores; a nested tuning printed dozens."""
     problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC, params={"max_iter": 2}), "target")
     frame = fit_predictions(problem, np.arange(200), np.arange(200, 210), seed=0)
     assert (len(frame), recwarn.list) == (10, [])
-    error = ValueError("inconsistent numbers of samples: [1, 30]")
-    assert "TfidfVectorizer(), 'text')" in reason_with_advice(pd.DataFrame({"text": ["late"]}), error)

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from audited import OF_DATA, asked, clean, plain, split, the, told
 from evenfold.manifests import audit, decide, extend
+from evenfold.manifests.audits import duplicates
 from evenfold.manifests.audits.findings import GATES as LIMITS, judged
-from evenfold.manifests.audits.learned import duplicates
 from evenfold.manifests.joined import Joined
 
 

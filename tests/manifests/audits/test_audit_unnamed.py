@@ -45,7 +45,7 @@ def test_copies_measured_again_are_near_duplicates(monkeypatch: pytest.MonkeyPat
     found = the("near_duplicates", audited(frame, "near_duplicates"))
     assert 0.7 * n / 5 <= found.figure <= n / 5
     assert "keep them together as a group" in found.message
-    monkeypatch.setattr("evenfold.manifests.audits.learned.sample.MOST_CELLS", 500 * (len(frame.columns) - 2))
+    monkeypatch.setattr("evenfold.manifests.audits.sample.MOST_CELLS", 500 * (len(frame.columns) - 2))
     assert "(in 500 of 660 rows, drawn at random)" in told(frame, "near_duplicates")
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from audited import FEATURES, asked, clean, finding, moved, split, the
 from evenfold.manifests import GATES, audit, decide
-from evenfold.manifests.audits.statistics import auc
+from evenfold.manifests.audits.columns import auc
 
 
 def test_a_group_in_two_folds_is_an_error_that_names_it() -> None:

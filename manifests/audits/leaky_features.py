@@ -8,13 +8,12 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome, needed
-from evenfold.manifests.audits.statistics import Array, Codes, auc, correlation, left_of, level_effect, ranks_of
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
-from .models import predict_from_all, predict_from_one, usable
+from .columns import Array, Codes, Column, Target, auc, correlation, left_of, level_effect, ranks_of
+from .findings import DropFeatures, Found, Outcome, needed
 from .relatives import CHANCE
-from .sample import FEWEST_ROWS, LEAST_ROWS, Column, Sample, Target
+from .sample import FEWEST_ROWS, LEAST_ROWS, Sample, predict_from_all, predict_from_one, usable
 
 TARGET_LIKE = 0.999
 # Scores from which a single feature is looked at, by whether the target is a number.

@@ -1,134 +1,39 @@
-"""The rows of the checks that learn, drawn once within a budget of cells: their folds, target, numbers and texts."""
+"""The rows of the checks that learn, drawn once within a budget of cells, and the small models that learn of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+import pickle
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal
+from functools import cache, cached_property, wraps
+from hashlib import sha256
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from evenfold.manifests.audits.findings import needed
-from evenfold.manifests.audits.statistics import Array, Codes, auc, ranks_of
 from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.membership import NEVER_TESTED
 from evenfold.manifests.spec import SplitSpec
-from evenfold.manifests.store.state import is_numeric_target
-from evenfold.manifests.tables.canonical import (
-    amount,
-    canonical_table,
-    infer_type,
-    listed,
-    require_columns,
-    to_numpy,
-)
+from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, listed, require_columns
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from .columns import Array, Codes, Column, alone, column_of, correlation, target_of
+from .findings import DropFeatures, KeepTogether, Remedy, SplitByTime, needed
 
 MOST_ROWS, MOST_CELLS = 1_000_000, 100_000_000  # a row's twin is found only where both are read
 MOST_LEARNED = 8_000  # small models see no more with more rows
 BY_CHANCE = 0.03 / 15  # of a detector over all that it tries: 3 % for the fifteen of a table
 FEWEST_ROWS, LEAST_ROWS = 50, 100  # to find a copy of the target, and to learn anything else of it
-MOST_CLASSES = 10
 BLOCKS = 5
-EXACT = 2**53  # beyond it a float holds only some whole numbers
-LARGEST = 1e30  # trees hold numbers of half the size, and beyond this one is as large as another
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """A column as numbers: its values, times as microseconds or days, or the code of its level; NaN where missing.
-
-    ``whole`` are whole numbers to their last digit, where floats cannot hold them.
-    """
-
-    name: str
-    kind: Literal["number", "time", "category"]
-    values: Array
-    levels: tuple[str, ...] = ()
-    fractional: bool = False
-    whole: Codes | None = None
-
-    @cached_property
-    def codes(self) -> Codes:
-        """The place of each value among the distinct ones, ascending; -1 where it is missing."""
-        codes = np.full(self.values.size, -1, dtype=np.int64)
-        present = ~np.isnan(self.values)
-        values = self.values if self.whole is None else self.whole
-        codes[present] = np.unique(values[present], return_inverse=True)[1]
-        return codes
-
-    @cached_property
-    def n_levels(self) -> int:
-        """The number of distinct values."""
-        return int(self.codes.max(initial=-1)) + 1
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """The text of each distinct value of a category, in the order of ``codes``."""
-        return [self.levels[int(code)] for code in np.unique(self.values[self.codes >= 0])]
-
-    @cached_property
-    def places(self) -> Array:
-        """The rank of each value as a share of all, 0 to 1, equal ones at the middle of theirs; NaN where missing."""
-        sizes = np.bincount(self.codes[self.codes >= 0])
-        return self.by_level((np.cumsum(sizes) - sizes / 2.0) / max(sizes.sum(), 1))
-
-    @cached_property
-    def decimals(self) -> Codes:
-        """The decimals of each value, those beyond six as nine; all are nine where most have over four."""
-        digits = np.full(self.values.size, 9)
-        for places in range(6, -1, -1):
-            away = np.abs(self.values - np.round(self.values, places))
-            digits[~(away > 1e-13 + 1e-14 * np.abs(self.values))] = places  # a gap has none
-            if places == 4 and np.median(digits) > 4:
-                return np.full(self.values.size, 9)
-        return digits
-
-    def by_level(self, values: Any, gap: float = np.nan) -> Array:
-        """Return each row's value, of values for the levels that are present, ascending."""
-        return np.asarray(np.append(np.asarray(values, dtype=np.float64), gap)[self.codes])
-
-    def take(self, rows: NDArray[Any]) -> Column:
-        """Return the column of some rows."""
-        whole = None if self.whole is None else self.whole[rows]
-        return Column(self.name, self.kind, self.values[rows], self.levels, self.fractional, whole)
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """The target as one column of numbers a class (of two classes one), or as the rank of a number, 0 to 1.
-
-    Rows without a target, and those of classes beyond the ten largest, are not ``present``.
-    """
-
-    name: str
-    outcomes: Array
-    present: NDArray[np.bool_]
-    numeric: bool
-    values: Array
-
-    @property
-    def measure(self) -> str:
-        """The name of ``score``."""
-        return "R² of ranks" if self.numeric else "AUC"
-
-    def take(self, rows: NDArray[Any]) -> Target:
-        """Return the target of some rows."""
-        return Target(self.name, self.outcomes[rows], self.present[rows], self.numeric, self.values[rows])
-
-    def score(self, predicted: Array) -> float:
-        """Return how well predictions of every row fit: mean AUC over the classes, or R² of the ranks."""
-        if self.numeric:
-            spread = np.square(self.outcomes - self.outcomes.mean()).sum()
-            return 1.0 - float(np.square(self.outcomes - predicted).sum() / spread) if spread else 0.0
-        columns = zip(self.outcomes.T, predicted.T, strict=True)
-        return float(np.mean([auc(guess, truth > 0) for truth, guess in columns]))
+MOST_LEAVES = 64
+MOST_KNOWN = 256  # predictions that a process keeps, of at most 8,000 rows each
+MOST_CATEGORIES, MOST_COLUMNS = 60, 100
+PRIOR_ROWS = 5.0  # a level's mean counts this many rows of the overall mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,53 +193,6 @@ def blocks_and_rows(
         yield here, block, inside - here.start
 
 
-def column_of(name: str, column: pa.ChunkedArray) -> Column:
-    """Return a canonical column as numbers."""
-    if pa.types.is_large_string(column.type):
-        encoded = column.combine_chunks().dictionary_encode()
-        codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return Column(name, "category", np.asarray(codes, dtype=np.float64), tuple(encoded.dictionary.to_pylist()))
-    if pa.types.is_temporal(column.type):
-        return Column(name, "time", _floats(column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())))
-    values = _floats(column)
-    beyond = pa.types.is_integer(column.type) and np.abs(values).max(initial=0, where=~np.isnan(values)) >= EXACT
-    whole = to_numpy(column.fill_null(0)) if beyond else None
-    return Column(name, "number", values, fractional=pa.types.is_floating(column.type), whole=whole)
-
-
-def _floats(column: pa.ChunkedArray) -> Array:
-    values = to_numpy(pc.cast(column, pa.float64(), safe=False))
-    return np.clip(np.where(np.isfinite(values), values, np.nan), -LARGEST, LARGEST)
-
-
-def target_of(name: str, column: pa.ChunkedArray) -> Target:
-    """Return a canonical target column as ranks, or as one column of ones and zeros for each of its classes."""
-    if is_numeric_target(column):
-        values = _floats(column)
-        present = ~np.isnan(values)
-        ranks = ranks_of(values) / max(int(present.sum()), 1)
-        return Target(name, ranks[:, None], present, True, values)
-    encoded = column.combine_chunks().dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    sizes = np.bincount(codes[codes >= 0], minlength=1)
-    largest = np.argsort(-sizes, kind="stable")[:MOST_CLASSES]
-    # Of two classes the rarer one alone: the other column would say the same.
-    classes = largest[1:] if largest.size == 2 else largest
-    outcomes = (codes[:, None] == classes).astype(np.float64)
-    return Target(name, outcomes, np.isin(codes, largest), False, codes.astype(np.float64))
-
-
-def alone(codes: Codes) -> Codes:
-    """Return codes in which rows of none (-1) each have one of their own, beyond the others."""
-    return np.where(codes < 0, codes.max(initial=0) + 1 + np.arange(codes.size), codes)
-
-
-def several(codes: Codes) -> Codes:
-    """Return the codes that more than one row has, -1 for the other rows."""
-    sizes = np.bincount(codes + 1)[codes + 1]
-    return np.where((sizes > 1) & (codes >= 0), codes, -1)
-
-
 def _blocks(joined: Joined, rows: Codes, groups: Codes) -> Codes:
     folds, fold = np.unique(joined.codes[rows, 0], return_inverse=True)
     stream = Stream(0, AUDITING, 2)
@@ -368,3 +226,150 @@ def crossings(joined: Joined, units: NDArray[np.int64]) -> tuple[int, dict[str, 
     """
     rows, places = joined.crossing(units)
     return int(np.count_nonzero(rows)), places, where(places) + joined.looked_at
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    import sklearn.ensemble  # noqa: F401, what starts threads is looked for once, and must be loaded by then
+
+    return ThreadpoolController()
+
+
+def in_one_thread() -> AbstractContextManager[Any]:
+    """Return a context in which small models learn in one thread.
+
+    Sums in parallel differ in their last bits, and threads that wait for one another burn more than they save.
+    """
+    return cast("AbstractContextManager[Any]", _pools().limit(limits=1))
+
+
+def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
+    """Return ``learn`` such that a process that asks the very same again has the answer at once.
+
+    The audit of a split and that of a model's features learn mostly the same: the fits are nearly all of their time.
+    """
+    answers: dict[bytes, Array] = {}
+
+    @wraps(learn)
+    def run(*arguments: Any) -> Array:
+        key = sha256(pickle.dumps(arguments)).digest()
+        if key not in answers:
+            learnt = learn(*arguments)
+            for oldest in list(answers)[: max(0, len(answers) + 1 - MOST_KNOWN)]:
+                answers.pop(oldest, None)
+            answers[key] = learnt
+        return answers[key].copy()
+
+    return run
+
+
+def predict_from_one(column: Column, outcomes: Array, test: NDArray[np.bool_]) -> Array:
+    """Return what one column alone tells of the outcomes of the ``test`` rows, learnt from the others.
+
+    Of a number or a time a tree of at most 64 leaves, missing values on the better side; of a category the mean of
+    its level, drawn a little towards the overall mean. O(n log n).
+    """
+    if column.kind == "category":
+        codes, train = column.codes + 1, ~test  # missing values are level 0
+        rows = np.bincount(codes[train], minlength=column.n_levels + 1)
+        sums = [np.bincount(codes[train], weights=outcome[train], minlength=rows.size) for outcome in outcomes.T]
+        means = np.stack(sums, axis=1) + PRIOR_ROWS * outcomes[train].mean(axis=0)
+        return np.asarray((means / (rows + PRIOR_ROWS)[:, None])[codes[test]])
+    return _grown(column.values[~test], outcomes[~test], column.values[test])
+
+
+@_once
+def _grown(values: Array, outcomes: Array, queries: Array) -> Array:
+    from sklearn.tree import DecisionTreeRegressor
+
+    least = max(5, values.size // 250)
+    tree = DecisionTreeRegressor(max_leaf_nodes=MOST_LEAVES, min_samples_leaf=least, random_state=0)
+    tree.fit(values[:, None], outcomes)
+    return np.asarray(tree.predict(queries[:, None])).reshape(-1, outcomes.shape[1])
+
+
+def predict_from_all(columns: Sequence[Column], outcomes: Array, blocks: Codes, past: bool = False) -> Array:
+    """Return what the columns together tell of each row, learnt from the other blocks by gradient-boosted trees.
+
+    ``past``: learnt from the blocks before its own alone, of which the first has none and is 0. Categories of over 60
+    levels are left out, because they name rows rather than describe them.
+    """
+    X, categorical = design(columns)
+    predicted = np.zeros_like(outcomes)
+    for block in np.unique(blocks)[int(past) :]:
+        train, test = blocks < block if past else blocks != block, blocks == block
+        for i, outcome in enumerate(outcomes.T):
+            predicted[test, i] = predict_boosted(X[train], outcome[train], X[test], categorical)
+    return predicted
+
+
+@_once
+def predict_boosted(train: Array, outcome: Array, queries: Array, categorical: list[bool], rounds: int = 40) -> Array:
+    """Return what gradient-boosted trees, learnt from ``train`` and its outcome, say of other rows.
+
+    Columns without two values in ``train`` are left out; where none is left its mean is said. Of more than 100 columns
+    those are learnt from that go closest with the outcome, by their values or their distance from the mean.
+    """
+    varying = np.flatnonzero(np.fmax.reduce(train) > np.fmin.reduce(train)).tolist()
+    if not varying:
+        return np.full(queries.shape[0], outcome.mean())
+    if len(varying) > MOST_COLUMNS:
+        away = (np.nan_to_num(train[:, i] - np.nanmean(train[:, i])) for i in varying)
+        strength = [-max(abs(correlation(side, outcome)) for side in (x, np.abs(x))) for x in away]
+        varying = sorted(varying[i] for i in np.argsort(strength, kind="stable")[:MOST_COLUMNS])
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    model = HistGradientBoostingRegressor(
+        max_iter=rounds, max_leaf_nodes=12, min_samples_leaf=10, learning_rate=0.15, max_bins=63,
+        categorical_features=[categorical[i] for i in varying], early_stopping=False, random_state=0,
+    )  # fmt: skip
+    return np.asarray(model.fit(train[:, varying], outcome).predict(queries[:, varying]))
+
+
+def design(columns: Sequence[Column]) -> tuple[Array, list[bool]]:
+    """Return columns side by side as trees read them, and which of them are categories."""
+    used = usable(columns)
+    coded = [np.where(c.codes < 0, np.nan, c.codes) if c.kind == "category" else c.values for c in used]
+    return np.column_stack(coded).astype(np.float64), [column.kind == "category" for column in used]
+
+
+def usable(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that describe rows: those without categories of over 60 levels."""
+    return [column for column in columns if column.kind != "category" or column.n_levels <= MOST_CATEGORIES]
+
+
+def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
+    """Return the measure, the score as split and the mended one; None where there is nothing to learn or to compare.
+
+    The same small model (gradient-boosted trees) is fitted with the manifest's folds and features, and with the remedy:
+    without the features named, with whole units in one fold, or on the past alone. Both scores are of the same rows,
+    out of fold. What one such model makes of a leak is a lower bound of what a better one might. O(features x n log n).
+    """
+    target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
+    if not usable(columns):
+        return None
+    as_split = predict_from_all(columns, target.outcomes, blocks)
+    rows = np.arange(blocks.size)
+    match remedy:
+        case DropFeatures():
+            rest = [column for column in columns if column.name not in remedy.features]
+            nothing = np.broadcast_to(target.outcomes.mean(axis=0), target.outcomes.shape)
+            mended = predict_from_all(rest, target.outcomes, blocks) if usable(rest) else nothing
+        case KeepTogether():
+            units = alone(remedy.units[sample.rows])
+            _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+            whole = blocks[first[unit]]  # that of its unit's first row
+            if np.unique(whole).size < 2:
+                return None
+            mended = predict_from_all(columns, target.outcomes, whole)
+        case SplitByTime():
+            clock = sample.clock(remedy.column)
+            places = clock.codes / max(clock.n_levels, 1)
+            edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)
+            stretches = np.searchsorted(edges, places, side="right")  # equal times are in one stretch
+            rows = np.flatnonzero(stretches > stretches.min())
+            if not rows.size:  # all rows are of one stretch of time, which has no past
+                return None
+            mended = predict_from_all(columns, target.outcomes, stretches, past=True)
+    own = target.take(rows)
+    return target.measure, own.score(as_split[rows]), own.score(mended[rows])

@@ -7,8 +7,6 @@ from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
-from evenfold.manifests.audits.statistics import Array, Codes, auc, correlation, left_of, level_effect
 from evenfold.manifests.balance import columns_of_folds
 from evenfold.manifests.joined import JoinedLabels
 from evenfold.manifests.tables.canonical import listed, verb
@@ -18,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.stats import chi2, norm
 
-from .models import at_stake, design, predict_boosted, predict_from_all, usable
+from .columns import Array, Codes, Column, alone, auc, correlation, left_of, level_effect
+from .findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
 from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, normal_scores
-from .sample import BY_CHANCE, LEAST_ROWS, Column, Sample, alone
+from .sample import BY_CHANCE, LEAST_ROWS, Sample, at_stake, design, predict_boosted, predict_from_all, usable
 
 STRETCHES, SORTED = 20, 0.5  # of an order, and the share of the variance between them
 REPEATS = 20  # n whole numbers out of n**2 / 20 repeat one another ten times by chance

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.manifests.audits.findings import Found, KeepTogether, Outcome, needed
-from evenfold.manifests.audits.statistics import Array, Codes, count_pairs
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
@@ -19,17 +17,9 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.stats import binom
 
-from .sample import (
-    BY_CHANCE,
-    Column,
-    Sample,
-    blocks_and_rows,
-    canonical_features,
-    column_of,
-    crossings,
-    several,
-    target_of,
-)
+from .columns import Array, Codes, Column, column_of, count_pairs, several, target_of
+from .findings import Found, KeepTogether, Outcome, needed
+from .sample import BY_CHANCE, Sample, blocks_and_rows, canonical_features, crossings
 
 MOST_SAMPLED = 200_000
 TENTHS, COSTS = 10, 0.02  # what so small a share of the rows may cost at most is a note

@@ -7,17 +7,17 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome, needed
-from evenfold.manifests.audits.statistics import Array, Codes, correlation, f_chance, level_means, without_gaps
+import pandas as pd
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
-from scipy.sparse import csr_array
 from scipy.stats import binom, chi2, norm
 
-from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Column, Sample
+from .columns import Array, Codes, Column, correlation, f_chance, level_means, without_gaps
+from .findings import DropFeatures, Found, Outcome, needed
+from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Sample
 from .times import is_clock
 
 LEAST_LEVELS = 8
@@ -28,7 +28,7 @@ CHANCE = 1e-6
 NEIGHBOURS, LONG, CALENDAR = 3, 12, (1, 4, 7, 12, 24, 52)
 MOST_ROWS = 100_000
 NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
-FIRST_OF_A_LEVEL, FIRST_ASKED, SIDE_BY_SIDE = 20, 1_000, 64  # rows that are asked first, and features at once
+FIRST_OF_A_LEVEL, FIRST_ASKED = 20, 1_000  # rows that are asked first
 MONOTONE = 40  # of few levels all may lie in a row by chance
 ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 ROUNDING = 1e-12  # of a sum of squares
@@ -70,15 +70,13 @@ def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:
     """Yield features that are mean targets: of the rows of one value of theirs, of one of a column, or of a group."""
     for column in features:
         yield from _mean_target(column, outcomes, column.codes, "the rows that share its value")
-    values = [column.values - np.nanmean(column.values) for column in features]
-    blocks = [np.stack(values[i : i + SIDE_BY_SIDE], axis=1) for i in range(0, len(values), SIDE_BY_SIDE)]
-    spread = np.array([np.nanvar(column.values) for column in features])
     many = (c for c in sample.columns.values() if LEAST_LEVELS <= c.n_levels <= c.values.size / 2)
     groupings = {repr(column.name): column.codes for column in many}
+    spread = np.array([np.nanvar(column.values) for column in features])
     if sample.groups.max() >= 0:
         groupings[" or ".join(map(repr, sample.joined.columns.grouped))] = sample.groups
     for name, codes in groupings.items():
-        rates, follows = _inside(blocks, spread, outcomes, codes)
+        rates, follows = _inside(features, spread, outcomes, codes)
         for i, column in enumerate(features):
             if column.codes is codes:
                 continue
@@ -95,40 +93,28 @@ def _mean_target(column: Column, outcomes: Array, codes: Codes, words: str) -> S
             yield column.name, f"the mean target of {words}, with {ratio:.0%} of the scatter that chance would bring"
 
 
-def _inside(blocks: list[Array], spread: Array, outcomes: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
+def _inside(features: list[Column], spread: Array, outcomes: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
     """Return which features may hold rates of these levels, and how each goes with its row's targets in them at least.
 
     Rates lie much closer inside a level than between levels, and means without the own row, times the others, on a
-    falling line. ``blocks`` are the features side by side, of which 1,000 rows are asked.
+    falling line. 1,000 rows are asked.
     """
     sizes = np.bincount(codes + 1)[1:]
     if sizes[sizes > 1].sum() < LEAST_ROWS:
         return np.ones(spread.size, dtype=np.bool_), np.zeros(spread.size)
     rows = _drawn(codes, sizes)
-    level, others = np.unique(codes[rows], return_inverse=True)[1], sizes[codes[rows], None] - 1.0
-    levels = csr_array((np.ones(rows.size), (level, np.arange(rows.size))))
-    scatter, follows, y = list[Array](), list[Array](), outcomes[rows] - outcomes.mean(axis=0)
-    weights = np.hstack([np.ones_like(others), np.square(others)]).T
-    for block in blocks:
-        x = block[rows]
-        there = ~np.isnan(x)
-        there = there[:, :1] if there.all() else there  # one column stands for all
-        counts = levels @ there.astype(np.float64)
-
-        def inside(values: Array, there: Any = there, counts: Array = counts) -> Array:
-            means = levels @ np.where(there, values, 0.0) / np.maximum(counts, 1.0)
-            return np.where(there, values - means[level], 0.0)
-
-        own, targets = inside(x), np.stack([inside(outcome[:, None]) for outcome in y.T])
-        (spread_x, x_x), (_, all_x) = (weights @ np.square(side) for side in (own, np.where(there, x, 0.0)))
-        scatter.append(spread_x / np.maximum((counts - 1.0).sum(axis=0), 1.0))
-        products = x_x * np.square(targets).sum(axis=1)
-        alike = np.einsum("kij,ij->kj", targets * others, own) / np.sqrt(np.maximum(products, 1e-300))
-        moving = x_x > ROUNDING * all_x
-        moving = moving & (np.square(targets).sum(axis=1) > ROUNDING * np.square(y).sum(axis=0)[:, None])
-        follows.append(np.where(moving, alike, 0.0).min(axis=0))
+    level, others = codes[rows], sizes[codes[rows], None] - 1.0
+    x = pd.DataFrame(np.stack([column.values[rows] for column in features], axis=1))
+    x, y = x - x.mean(), pd.DataFrame(outcomes[rows] - outcomes.mean(axis=0))
+    within, targets = ((table - table.groupby(level).transform("mean")).fillna(0.0).to_numpy() for table in (x, y))
+    scatter = np.square(within).sum(axis=0) / np.maximum((x.groupby(level).count() - 1.0).sum().to_numpy(), 1.0)
+    own = within * others
+    x_x, y_y = np.square(own).sum(axis=0), np.square(targets).sum(axis=0)[:, None]
+    moving = x_x > ROUNDING * np.square(x.fillna(0.0) * others).sum().to_numpy()
+    moving = moving & (y_y > ROUNDING * np.square(y).sum().to_numpy()[:, None])
+    follows = np.where(moving, targets.T @ own / np.sqrt(np.maximum(x_x * y_y, 1e-300)), 0.0).min(axis=0)
     most = 1.5 * min(NOISE * codes.size / max(float((sizes - 1.0)[sizes > 1].sum()), 1.0), 0.5)
-    return np.concatenate(scatter) <= most * spread, np.concatenate(follows)
+    return scatter <= most * spread, follows
 
 
 def _drawn(codes: Codes, sizes: Codes) -> Codes:

@@ -8,16 +8,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests.audits.findings import Found, KeepTogether, Outcome
-from evenfold.manifests.audits.statistics import (
-    LEAST_LEVELS,
-    Array,
-    Codes,
-    correlation,
-    count_pairs,
-    level_effect,
-    level_means,
-)
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
 from evenfold.splitters.errors import is_deployed
@@ -27,10 +17,22 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtri
 from scipy.stats import t
 
+from .columns import (
+    LEAST_LEVELS,
+    Array,
+    Codes,
+    Column,
+    alone,
+    correlation,
+    count_pairs,
+    level_effect,
+    level_means,
+    several,
+)
 from .duplicates import MOST_SEARCHED, PROJECTED
+from .findings import Found, KeepTogether, Outcome
 from .marks import PIECES, parts_of
-from .models import at_stake, predict_from_all, usable
-from .sample import BLOCKS, BY_CHANCE, Column, Sample, alone, crossings, several
+from .sample import BLOCKS, BY_CHANCE, Sample, at_stake, crossings, predict_from_all, usable
 
 MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
 LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995

@@ -10,22 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome, needed
-from evenfold.manifests.audits.statistics import (
-    LEAST_LEVELS,
-    Array,
-    Codes,
-    correlation,
-    f_chance,
-    left_of,
-    level_effect,
-)  # fmt: skip
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters.errors import shown
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
-from .sample import BY_CHANCE, Column, Sample
+from .columns import LEAST_LEVELS, Array, Codes, Column, correlation, f_chance, left_of, level_effect
+from .findings import DropFeatures, Found, Outcome, needed
+from .sample import BY_CHANCE, Sample
 
 LEAST_ROWS, LEAST_SHARE = 10, 0.01
 PURE, USUAL, OF_ITS_CLASS = 0.99, 0.7, 0.1
