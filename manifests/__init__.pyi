@@ -10,14 +10,14 @@ from .engines.decide import (
 )
 from .exchange.adopt import adopt as adopt
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
-from .exchange.export import (
-    Exported as Exported,
+from .exchange.export import Exported as Exported, export as export, json_schemas as json_schemas
+from .exchange.partition import (
+    Partitions as Partitions,
     as_cv as as_cv,
-    export as export,
     join_rows as join_rows,
-    json_schemas as json_schemas,
+    partition as partition,
+    write_join as write_join,
 )
-from .exchange.partition import Partitions as Partitions, partition as partition, write_join as write_join
 from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .fields import explain as explain
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport

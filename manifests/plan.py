@@ -25,7 +25,7 @@ from evenfold.manifests.tables.canonical import (
 )
 from evenfold.manifests.tables.keys import content_of, encoded_first, key_values, label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import source_of
-from evenfold.manifests.tables.source import SEVERAL_TYPES
+from evenfold.manifests.tables.source import NO_ONE_TYPE
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.errors import shown
@@ -129,8 +129,8 @@ class Plan:
             return pa.table({"row": np.arange(n)}), None
         table = source.table(used) if table is None else table
         for field in table.select(used).schema:
-            if field.name not in types and SEVERAL_TYPES in (field.metadata or {}):
-                raise SplitError(field.metadata[SEVERAL_TYPES].decode())
+            if field.name not in types and NO_ONE_TYPE in (field.metadata or {}):
+                raise SplitError(field.metadata[NO_ONE_TYPE].decode())
         table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)
         return canonical(table, used), waiting
 

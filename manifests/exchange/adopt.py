@@ -18,7 +18,7 @@ from evenfold.manifests.plan import Plan, in_several_folds
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.manifests.tables.read import column_names, read_table
+from evenfold.manifests.tables.read import read_table, source_of
 from evenfold.splitters import FromSklearn, Pair, SplitError
 from evenfold.splitters.strategies.given import valid_pair
 from numpy.typing import NDArray
@@ -75,15 +75,15 @@ def given_folds(
     The rows are ``data`` themselves where a column of theirs holds the numbers of the folds. See ``adopt``.
     """
     spec = read_spec({**fields, "columns": {role: name for role, name in roles.items() if name}})
-    columns, names = spec.columns, column_names(data)
-    if isinstance(folds, str) and folds in names:
-        column = read_table(data, [folds]).column(folds)
+    columns, source = spec.columns, source_of(data)
+    if isinstance(folds, str) and folds in source.names:
+        column = source.table([folds]).column(folds)
         if infer_type(column.type, folds) != "text":
             return data, _with_folds(spec, folds)
-        table, coded = _labelled(read_table(data), codes_of_words(column.to_pylist(), folds), spec)
+        table, coded = _labelled(source.table(), codes_of_words(column.to_pylist(), folds), spec)
         _warn_of_shared(table, columns.key, str(coded.columns.fold))
         return table, coded
-    table = read_table(data)
+    table = source.table()
     if ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None)):
         frame = table.to_pandas()
         y, groups = (frame[role] if role else None for role in (columns.target, columns.group))
@@ -92,7 +92,7 @@ def given_folds(
     if isinstance(folds, (str, Path)) and Path(folds).suffix == ".json":
         return _of_pairs(_read(Path(folds), table, columns.key), table, spec)
     if isinstance(folds, (str, Path)) and not Path(folds).is_file():
-        raise SplitError(f"the data have no column {str(folds)!r}; they have {listed(names)}.")
+        raise SplitError(f"the data have no column {str(folds)!r}; they have {listed(source.names)}.")
     held = getattr(folds, "column_names" if isinstance(folds, pa.Table) else "columns", ())
     if isinstance(folds, (str, Path)) or "group" in list(held):
         return _labelled(table, _of_groups(folds, table, spec), spec)
@@ -124,26 +124,21 @@ def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
         splits = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SplitError(f"{path} holds no splits ({type(error).__name__}: {error}); correct it.") from None
-    mappings = [split for split in splits if isinstance(split, dict)] if isinstance(splits, list) else []
-    sides = [side for split in mappings for side in split.values() if isinstance(side, list)]
-    if mappings != splits or not any(isinstance(name, str) for side in sides for name in side):
+    mappings = splits if isinstance(splits, list) and all(isinstance(split, dict) for split in splits) else []
+    sides = [side if isinstance(side, list) else [side] for split in mappings for side in split.values()]
+    if not any(isinstance(name, str) for side in sides for name in side):
         return pairs_in(splits, table.num_rows)
     if len(key) != 1:
         raise SplitError(f"{path} names rows by one key, and {len(key)} columns are given; give one as key.")
-    keys = canonical_table(table, key, {}).column(0)
-    place = {str(value): row for row, value in enumerate(keys.to_pylist())}
-
-    def positions(names: Any) -> NDArray[np.int64]:
-        texts = [str(name) for name in names] if isinstance(names, list) else [f"{names!r}, no list"]
-        lacking = [text for text in texts if text not in place]
-        if lacking:
-            raise SplitError(
-                f"{amount(len(lacking), 'key')} of {path} ({listed(lacking, most=3)}) {verb(len(lacking), 'is', 'are')}"
-                " not in the data; pass the data that they name, and the column that holds them."
-            )
-        return np.array(sorted(place[text] for text in texts), dtype=np.int64)
-
-    return pairs_in([{name: positions(side) for name, side in split.items()} for split in mappings], table.num_rows)
+    place = {str(value): row for row, value in enumerate(canonical_table(table, key, {}).column(0).to_pylist())}
+    lacking = [str(name) for side in sides for name in side if str(name) not in place]
+    if lacking:
+        raise SplitError(
+            f"{amount(len(lacking), 'key')} of {path} ({listed(lacking, most=3)}) {verb(len(lacking), 'is', 'are')}"
+            " not in the data; pass the data that they name, and the column that holds them."
+        )
+    rows = (np.array(sorted(place[str(name)] for name in side), dtype=np.int64) for side in sides)
+    return pairs_in([{name: next(rows) for name in split} for split in mappings], table.num_rows)
 
 
 def _of_pairs(pairs: Sequence[Pair], table: pa.Table, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:
@@ -196,9 +191,8 @@ def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
     trains = np.sum([np.bincount(train, minlength=n) for train, _ in pairs], axis=0)
     tests = np.sum([np.bincount(test, minlength=n) for _, test in pairs], axis=0)
     as_folds = (tests <= 1) & (trains == np.where(tests == 1, len(pairs) - 1, np.where(trains > 0, len(pairs), 0)))
-    apart = all(not np.intersect1d(train, test).size for train, test in pairs)
-    once = all(np.unique(side).size == np.size(side) for pair in pairs for side in pair)
-    if not apart or not once or not np.all(as_folds):
+    once = all(np.unique(train).size == train.size for train, _ in pairs)
+    if not once or not np.all(as_folds):
         return None
     folds = np.where(trains > 0, NEVER_TESTED, EXCLUDED)
     for fold, (_, test) in enumerate(pairs):

@@ -16,7 +16,7 @@ from evenfold.manifests.membership import LOCKED, MOST_MEASURED, UNKNOWN, Labels
 from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.store.stored import manifest_of
 from evenfold.manifests.tables.canonical import amount, listed
-from evenfold.manifests.tables.keys import positions_in, types_of_secret
+from evenfold.manifests.tables.keys import positions_in
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -198,8 +198,7 @@ def _unmatched(a: Manifest, b: Manifest) -> str | None:
 
 def _key(manifest: Manifest) -> list[str]:
     names = [] if manifest.keys is None else manifest.keys.column_names
-    types = types_of_secret(manifest.spec, manifest.types)
-    return [f"{name} ({types.get(name, '')})" for name in names]
+    return [f"{name} ({manifest.types.get(name, '')})" for name in names]
 
 
 def _told(what: str, n: int, rows: list[RowsMoved]) -> str:

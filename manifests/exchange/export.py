@@ -14,40 +14,87 @@ import pyarrow.compute as pc
 from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import PARTS, WORDS
 from evenfold.manifests.fields import WRITTEN, Dialect, Format, Strict
-from evenfold.manifests.manifest import Manifest, ManifestCV
+from evenfold.manifests.manifest import DELETED, Manifest
 from evenfold.manifests.membership import (
     EXCLUDED,
+    LOCKED,
+    NEVER_TESTED,
     Draws,
     Labels,
     Ranks,
-    Role,
     fold_column,
-    require_role,
     resample_counts,
 )
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.header import SCHEMA, Header
-from evenfold.manifests.store.stored import in_memory, manifest_of
+from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.tables.canonical import ColumnType, amount, listed, verb
-from evenfold.manifests.tables.keys import WhichRows, key_values
+from evenfold.manifests.tables.keys import key_values
 from evenfold.manifests.tables.read import TABLES, read_table, source_of, write_whole
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
-from .partition import COLUMN, FOLDS, folds_of_kept, kept_keys, kept_rows, labels_of, parts_of, rows_of, sides
+from .partition import labels_of, rows_of
 from .warehouse import DIALECTS, Words, warehouse_sql
 
 Json = dict[str, Any]
+FOLD, PART = "fold", "split"  # the columns of exports
 SPLIT_URLS = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "test": "cr:TestSplit"}
+
+
+def folds_of(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
+    """Return the fold of every row that is kept; SplitError where a code is below ``least``."""
+    labels = labels_of(manifest, to)
+    manifest.split_number(0, repeat)
+    folds = labels.column(repeat)[kept_rows(manifest)]
+    unfit = folds[folds < least]
+    if unfit.size:
+        which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
+        raise SplitError(
+            f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
+            "and pass on the rows with a fold of 0 or more."
+        )
+    return np.asarray(folds)
+
+
+def kept_rows(manifest: Manifest) -> Ranks:
+    """Return the ranks of the rows that were not deleted."""
+    return np.flatnonzero(manifest.status != DELETED)
+
+
+def kept_keys(manifest: Manifest) -> pa.Table:
+    """Return the keys of those rows; the position, as ``row``, where there is no key."""
+    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
+    return keys.take(pa.array(kept_rows(manifest)))
+
+
+def parts_of(manifest: Manifest, to: str) -> NDArray[np.object_]:
+    """Return train, validation, test or None of each row that is kept; SplitError where the manifest holds more."""
+    labels = labels_of(manifest, to)
+    if labels.n_splits != 1:
+        raise SplitError(
+            f"{to} takes one split into training, validation and test, and {manifest.name} {manifest.version} tests "
+            f"{labels.n_splits:,} {labels.unit}s; split with parts (HashSplit, BalancedGroupSplit), or take "
+            "train_test(frame, fold)."
+        )
+    code_of = dict(labels.parts)
+    if not code_of or not set(code_of) <= set(PARTS):  # parts of no such names are what their codes mean
+        tested = "validation" if labels.locked.size else "test"
+        code_of = {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
+    codes = labels.column()[kept_rows(manifest)]
+    parts = np.full(codes.size, None, dtype=object)
+    for part, code in code_of.items():
+        parts[codes == code] = part
+    return parts
 
 
 def _for_croissant(manifest: Manifest, repeat: int, **_: Any) -> tuple[str, str]:
     """Return Croissant 1.1 JSON-LD with a record a row: its key, and its split (of parts) or its fold; what is lost."""
-    labels, keys, kind = labels_of(manifest, "croissant"), kept_keys(manifest), "fold"
-    values = pa.array(folds_of_kept(manifest, repeat, "croissant", least=EXCLUDED))
+    labels, keys, kind = labels_of(manifest, "croissant"), kept_keys(manifest), FOLD
+    values = pa.array(folds_of(manifest, repeat, "croissant", least=EXCLUDED))
     if labels.n_splits == 1:
-        values, kind = pa.array(parts_of(manifest, "croissant")[kept_rows(manifest)], pa.string()), COLUMN
+        values, kind = pa.array(parts_of(manifest, "croissant"), pa.string()), PART
     if kind in keys.column_names:
         raise SplitError(f"the key has a column {kind!r} already; rename it: records have their {kind} by that name.")
     table = keys.append_column(kind, values).filter(values.is_valid())
@@ -55,7 +102,7 @@ def _for_croissant(manifest: Manifest, repeat: int, **_: Any) -> tuple[str, str]
     for name in texts:
         table = table.set_column(table.column_names.index(name), name, pc.cast(table.column(name), pa.large_string()))
     fields = [_field("rows", name, "sc:Text" if name in texts else "sc:Integer") for name in table.column_names]
-    if kind == COLUMN:
+    if kind == PART:
         fields[-1] |= {"dataType": ["sc:Text", "cr:Split"], "references": {"field": {"@id": "splits/name"}}}
     rows = table.rename_columns([f"rows/{name}" for name in table.column_names]).to_pylist()
     sets, used = [_record_set("rows", fields, rows)], [part for part in PARTS if part in values.unique().to_pylist()]
@@ -133,10 +180,9 @@ def export(
 
     ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
     first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
-    excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is written. Rows that
-    the specification's ``calibration`` sets apart have a list of their own in torch and nnunet, and -2 in a column a
-    split in csv, which need the data then; the other forms are refused. The file appears whole or not at all. Columns
-    of ``data`` that take more than ``memory`` are read several times; SplitError where the manifest's rows take more.
+    excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is written, as of rows
+    that a ``calibration`` sets apart. The file appears whole or not at all. Columns of ``data`` that take more than
+    ``memory`` are read several times; SplitError where the manifest's rows take more.
     """
     form = FORMS.get(to)
     if form is None:
@@ -145,34 +191,24 @@ def export(
     if file.suffix not in form.suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(form.suffixes)}.")
     whole = in_memory(manifest, memory)
-    _require_words(whole.spec.calibration, to, form, data)
+    if (share := whole.spec.calibration) is not None:
+        raise SplitError(
+            f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
+            "them; take as_cv(data, calibration=True), or decide the split without it, which has the same folds."
+        )
+    if data is None and form.by_position:
+        raise SplitError(f"{to} tells rows by their position in the data; give data (--data FILE), or export to csv.")
     arguments = {"to": to, "data": data, "repeat": repeat, "dialect": dialect, "table": table, "memory": memory}
     content, note = form.write(whole, **arguments)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
 
 
-def _require_words(share: float | None, to: str, form: Form, data: Any) -> None:
-    """Raise SplitError where a form cannot say which rows a share sets apart, or what it says needs the data."""
-    if share is not None and not form.calibrates:
-        calibrating = listed(sorted(name for name, other in FORMS.items() if other.calibrates))
-        raise SplitError(
-            f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
-            f"them; export to {calibrating}, or decide the split without it, which has the same folds."
-        )
-    if data is None and (share is not None or form.by_position):
-        rows = "rows by their position" if form.by_position else f"which rows calibration: {share:g} sets apart"
-        raise SplitError(
-            f"{to} tells {rows}, and that the data alone say; give data (--data FILE), or export to csv without "
-            "calibration, which names rows by their key."
-        )
-
-
 Content = Any  # an array, an Arrow table or text
 
 
 def _for_sklearn(manifest: Manifest, data: Any, repeat: int, **_: Any) -> tuple[Content, str]:
-    folds = folds_of_kept(manifest, repeat, "sklearn", least=-1).astype(np.int64)
+    folds = folds_of(manifest, repeat, "sklearn", least=-1).astype(np.int64)
     labels = labels_of(manifest, "sklearn")
     if labels.parts and labels.n_bins > 1:
         tested = listed(labels.code_name(code) for code in labels.tested)
@@ -211,13 +247,13 @@ def _for_column(
     """
     if to in WORDS:
         words = dict(zip(PARTS, WORDS[to], strict=True))
-        parts = parts_of(manifest, to)[kept_rows(manifest)].tolist()
-        name, column = COLUMN, pa.array([words.get(part) for part in parts], pa.string())
+        parts = parts_of(manifest, to).tolist()
+        name, column = PART, pa.array([words.get(part) for part in parts], pa.string())
         without = f" {amount(column.null_count, 'row')} in no part left out." if column.null_count else ""
         note = f"{FORMS[to].taken_by}{without} Lost: strategy, seed and every fold but this one."
     else:
-        name, note = FOLDS, FORMS[to].taken_by
-        column = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
+        name, note = FOLD, FORMS[to].taken_by
+        column = pa.array(folds_of(manifest, repeat, to, least=0), pa.int32())
     keys, source = kept_keys(manifest), None if data is None else source_of(data, manifest.key_types)
     if name in (keys.column_names if source is None else source.names):
         raise SplitError(f"the data have a column {name!r} already; rename it, or export without the data.")
@@ -244,55 +280,46 @@ def _for_groups(manifest: Manifest, **_: Any) -> tuple[Content, str]:
     return manifest.group_table.select(names), f"{groups} and no rows.{nameless}"
 
 
-def _lists(manifest: Manifest, data: Any, names: Callable[[Ranks], NDArray[Any]]) -> list[Json]:
+def _lists(manifest: Manifest, names: Callable[[Ranks], NDArray[Any]]) -> list[Json]:
     """Return the names of the rows on each side of each split."""
-    roles = ("train", "val", "calibration") if manifest.spec.calibration else ("train", "val")
-    return [
-        {role: names(ranks).tolist() for role, ranks in zip(roles, split, strict=False)}
-        for split in sides(manifest, data)
-    ]
+    pairs = map(manifest.in_use.pair, range(manifest.n_splits))
+    return [{"train": names(train).tolist(), "val": names(test).tolist()} for train, test in pairs]
 
 
-def _for_nnunet(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
+def _for_nnunet(manifest: Manifest, **_: Any) -> tuple[Content, str]:
     if isinstance(manifest.membership, Draws):
         raise SplitError(f"nnunet has no word for {amount(manifest.n_splits, 'draw')}; export folds, parts or pairs.")
     keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
     # As adopt makes text of them; numpy's text ends before a NUL.
     values = key_values(keys) if keys.num_columns > 1 else keys.column(0).to_pylist()
     names = np.array(list(map(str, values)), dtype=object)
-    splits = _lists(manifest, data, lambda ranks: names[ranks])
+    splits = _lists(manifest, lambda ranks: names[ranks])
     note = "nnU-Net reads splits_final.json in its folder of preprocessed data."
     return json.dumps(splits, indent=1, ensure_ascii=False), f"{amount(len(splits), 'split')}; {note}"
 
 
-def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
-    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither.
-
-    Rows that are set apart to calibrate by are -2 where ``data`` say which. ``table``: what stands beside the keys.
-    """
-    table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
-    for i, (train, test, apart) in enumerate(sides(manifest, data)):
-        counts = resample_counts(train, test, manifest.n)
-        counts[apart] = -2
+def sides_of(manifest: Manifest) -> pa.Table:
+    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither."""
+    table, rows = kept_keys(manifest), kept_rows(manifest)
+    for i in range(manifest.n_splits):
+        counts = resample_counts(*manifest.in_use.pair(i), manifest.n)
         table = table.append_column(f"split_{i}", pa.array(counts[rows], pa.int16()))
     return table
 
 
-def _for_csv(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
-    table, rows, apart = kept_keys(manifest), kept_rows(manifest), manifest.spec.calibration is not None
-    if isinstance(manifest.in_use, Labels):
-        for i in range(manifest.in_use.n_repeats):
-            table = table.append_column(fold_column(i), pa.array(manifest.in_use.column(i)[rows]))
-        if not apart:
-            return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
-    note = "each split: how often it trains on a row; -1 tested, 0 neither"
-    return sides_of(manifest, table, data), f"{note}{', -2 set apart to calibrate by' if apart else ''}."
+def _for_csv(manifest: Manifest, **_: Any) -> tuple[Content, str]:
+    if not isinstance(manifest.in_use, Labels):
+        return sides_of(manifest), "each split: how often it trains on a row; -1 tested, 0 neither."
+    table, rows = kept_keys(manifest), kept_rows(manifest)
+    for i in range(manifest.in_use.n_repeats):
+        table = table.append_column(fold_column(i), pa.array(manifest.in_use.column(i)[rows]))
+    return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
 
 
 def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
     """Return a list of {"train": positions, "val": positions} as JSON, and what is lost."""
     position = manifest.positions(read_table(data, types=manifest.spec.types))
-    splits = _lists(manifest, data, lambda ranks: np.sort(position[ranks]))
+    splits = _lists(manifest, lambda ranks: np.sort(position[ranks]))
     n = manifest.in_use.locked.size
     lock = f", and the lock of {amount(n, 'row')}, which {verb(n, 'is', 'are')} on no side" if n else ""
     lost = f"Lost: keys, strategy and seed{lock}; the positions hold for this order of rows alone."
@@ -303,14 +330,13 @@ def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
 class Form:
     """A form that folds leave in: its writer (of content, and a note), and the endings that its files may have.
 
-    ``by_position``: it is of the data's rows in their order; ``calibrates``: it can say of a row that it is set apart
-    in a split; ``taken_by``: how a column of folds, or of words for parts, is taken.
+    ``by_position``: it is of the data's rows in their order; ``taken_by``: how a column of folds, or of words for
+    parts, is taken.
     """
 
     write: Callable[..., tuple[Content, str]]
     suffixes: tuple[str, ...] = TABLES[::-1]
     by_position: bool = False
-    calibrates: bool = False
     taken_by: str = ""
 
 
@@ -318,11 +344,11 @@ FORMS: dict[str, Form] = {
     "sklearn": Form(_for_sklearn, (".npy",), by_position=True),
     "h2o": Form(_for_column, taken_by="h2o takes fold_column='fold'."),
     "spark": Form(_for_column, (".parquet",), taken_by="CrossValidator takes foldCol='fold'."),
-    "nnunet": Form(_for_nnunet, (".json",), calibrates=True),
-    "csv": Form(_for_csv, (".csv",), calibrates=True),
+    "nnunet": Form(_for_nnunet, (".json",)),
+    "csv": Form(_for_csv, (".csv",)),
     "groups": Form(_for_groups, TABLES),
     "autogluon": Form(_for_column, taken_by="AutoGluon takes TabularPredictor(groups='fold')."),
-    "torch": Form(_for_torch, (".json",), by_position=True, calibrates=True),
+    "torch": Form(_for_torch, (".json",), by_position=True),
     "vertex": Form(_for_column, taken_by="vertex takes predefined_split_column_name='split'."),
     "databricks": Form(_for_column, taken_by="databricks takes split_col='split'."),
     "bigquery": Form(
@@ -332,27 +358,6 @@ FORMS: dict[str, Form] = {
     "croissant": Form(_for_croissant, (".json",)),
     "sql": Form(_for_sql, (".sql",)),
 }
-
-
-def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: WhichRows = "all") -> ManifestCV:
-    """Return the splits as a ``cv`` for scikit-learn, in positions of the rows of ``data`` (whatever ``decide`` takes).
-
-    See ``Manifest.as_cv``; the rows of a manifest on disk are read for it, where they fit into ``memory``.
-    """
-    return in_memory(manifest, memory).as_cv(data, rows)
-
-
-def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:
-    """Return the rows of ``data`` (a file or a frame) that ``fold`` trains on or tests, in key order.
-
-    ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested (validation,
-    or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are in neither role.
-    Raises SplitError for a fold, role or repeat that there is not, and where the data are not those of the manifest.
-    """
-    require_role(role)
-    manifest = manifest_of(manifest)
-    table = read_table(data, types=manifest.spec.types)
-    return manifest.train_test(table, fold, repeat)[role == "test"]
 
 
 VERSION = SCHEMA.rpartition("/")[2]

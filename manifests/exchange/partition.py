@@ -1,7 +1,4 @@
-"""A table of any size parted by its folds, written once as Parquet, so that a fit reads its rows and columns alone.
-
-And what exports take of a manifest: the rows that are kept, their keys, their folds or parts.
-"""
+"""Data of any size joined to the folds of a manifest: as a cv, as the rows of one fold, and parted by all folds."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
-from evenfold.manifests.balance import PARTS
 from evenfold.manifests.fields import Strict
-from evenfold.manifests.manifest import DELETED, Manifest
-from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels, Role, require_fold, require_role
-from evenfold.manifests.store.stored import in_memory
+from evenfold.manifests.manifest import Manifest, ManifestCV
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Labels, Role, require_fold, require_role
+from evenfold.manifests.store.stored import in_memory, manifest_of
 from evenfold.manifests.store.write import appear
-from evenfold.manifests.tables.canonical import amount, listed, require_columns
+from evenfold.manifests.tables.canonical import listed, require_columns
+from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, read_table, source_of, write_whole
 from evenfold.manifests.tables.source import BATCH_ROWS, Source
 from evenfold.splitters import SplitError
@@ -28,8 +25,6 @@ from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
 from pydantic import Field
 
-FOLDS = "fold"  # the column of exports
-Ranks = NDArray[np.int64]
 MOST_PARTS = 1_000
 # A row's rank in key order: no column of a table that is parted may begin with "fold".
 PLACE = "fold_place"
@@ -167,6 +162,36 @@ def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:
         start += part.num_rows
 
 
+def labels_of(manifest: Manifest, to: str) -> Labels:
+    """Return the folds in use; SplitError where the manifest holds none."""
+    if isinstance(manifest.in_use, Labels):
+        return manifest.in_use
+    remedy = "export to nnunet" if manifest.kind == "pairs" else "use a split into folds"
+    title = f"{manifest.name} {manifest.version}"
+    raise SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
+
+
+def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: WhichRows = "all") -> ManifestCV:
+    """Return the splits as a ``cv`` for scikit-learn, in positions of the rows of ``data`` (whatever ``decide`` takes).
+
+    See ``Manifest.as_cv``; the rows of a manifest on disk are read for it, where they fit into ``memory``.
+    """
+    return in_memory(manifest, memory).as_cv(data, rows)
+
+
+def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:
+    """Return the rows of ``data`` (a file or a frame) that ``fold`` trains on or tests, in key order.
+
+    ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested (validation,
+    or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are in neither role.
+    Raises SplitError for a fold, role or repeat that there is not, and where the data are not those of the manifest.
+    """
+    require_role(role)
+    manifest = manifest_of(manifest)
+    table = read_table(data, types=manifest.spec.types)
+    return manifest.train_test(table, fold, repeat)[role == "test"]
+
+
 def write_join(
     manifest: Any, data: Any, fold: int, role: Role, to: str | Path, *, repeat: int = 0, memory: str | int | None = None
 ) -> int:
@@ -203,69 +228,3 @@ def rows_of(source: Source, rows: NDArray[np.int64], memory: str | int | None = 
         place = np.empty(by_row.size, dtype=np.int64)
         place[by_row] = np.arange(by_row.size)
         yield pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().take(pa.array(place))
-
-
-def folds_of_kept(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
-    """Return the fold of every row that is kept; SplitError where a code is below ``least``."""
-    labels = labels_of(manifest, to)
-    manifest.split_number(0, repeat)
-    folds = labels.column(repeat)[kept_rows(manifest)]
-    unfit = folds[folds < least]
-    if unfit.size:
-        which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
-        raise SplitError(
-            f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
-            "and pass on the rows with a fold of 0 or more."
-        )
-    return np.asarray(folds)
-
-
-def sides(manifest: Manifest, data: Any = None) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
-    """Yield the ranks that each split trains on, tests, and sets apart by a share to calibrate, as ``data`` say."""
-    apart = data is not None and manifest.spec.calibration is not None
-    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
-    for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
-        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
-        yield left, test, held_out
-
-
-def labels_of(manifest: Manifest, to: str) -> Labels:
-    """Return the folds in use; SplitError where the manifest holds none."""
-    if isinstance(manifest.in_use, Labels):
-        return manifest.in_use
-    remedy = "export to nnunet" if manifest.kind == "pairs" else "use a split into folds"
-    title = f"{manifest.name} {manifest.version}"
-    raise SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
-
-
-def kept_rows(manifest: Manifest) -> NDArray[np.int64]:
-    """Return the ranks of the rows that were not deleted."""
-    return np.flatnonzero(manifest.status != DELETED)
-
-
-def kept_keys(manifest: Manifest) -> pa.Table:
-    """Return the keys of those rows; the position, as ``row``, where there is no key."""
-    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
-    return keys.take(pa.array(kept_rows(manifest)))
-
-
-COLUMN = "split"
-
-
-def parts_of(manifest: Manifest, to: str) -> NDArray[np.object_]:
-    """Return train, validation, test or None of each row in key order; SplitError where the manifest holds more."""
-    labels = labels_of(manifest, to)
-    if labels.n_splits != 1:
-        raise SplitError(
-            f"{to} takes one split into training, validation and test, and {manifest.name} {manifest.version} tests "
-            f"{labels.n_splits:,} {labels.unit}s; split with parts (HashSplit, BalancedGroupSplit), or take "
-            "train_test(frame, fold)."
-        )
-    code_of = dict(labels.parts)
-    if not code_of or not set(code_of) <= set(PARTS):  # parts of no such names are what their codes mean
-        tested = "validation" if labels.locked.size else "test"
-        code_of = {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
-    codes, parts = labels.column(), np.full(labels.n, None, dtype=object)
-    for part, code in code_of.items():
-        parts[codes == code] = part
-    return parts

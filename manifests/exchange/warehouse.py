@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from math import ceil
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from evenfold.manifests.fields import Dialect
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
@@ -23,13 +22,17 @@ MOST_FOLDS = 2**11 - 1  # so that the product of 52 bits and a number of folds i
 ROWS_A_STATEMENT = 1_000
 
 
+TYPES = {"int": "BIGINT", "text": "VARCHAR", "float": "DOUBLE", "date": "DATE", "bool": "BOOLEAN"}
+
+
 @dataclass(frozen=True)
 class Words:
     """The words of a dialect of SQL.
 
-    ``bits``: the first 52 bits of SHA-256 of a text, as an integer; ``types`` are those of a table's columns;
-    ``halved``: an integer shifted right by 52; ``normal``: a text in Unicode's NFC form, or the text itself where the
-    dialect cannot make it. ``quote`` stands around names. Where ``escapes``, a backslash in a text is written twice.
+    ``bits``: the first 52 bits of SHA-256 of a text, as an integer; ``types``: of columns, where they are not those of
+    ``TYPES``; ``halved``: an integer shifted right by 52; ``normal``: a text in Unicode's NFC form, or the text itself
+    where the dialect cannot make it. ``quote`` stands around names. Where ``escapes``, a backslash in a text is written
+    twice.
     """
 
     bits: str
@@ -40,35 +43,23 @@ class Words:
     escapes: bool = False
 
 
-def _types(number: str, text: str, double: str) -> dict[str, str]:
-    return {"int": number, "text": text, "float": double, "date": "DATE", "bool": "BOOLEAN"}
-
-
 DIALECTS: dict[str, Words] = {
-    "duckdb": Words(
-        "CAST('0x' || left(sha256({}), 13) AS BIGINT)",
-        _types("BIGINT", "VARCHAR", "DOUBLE"),
-        normal="nfc_normalize({})",
-    ),
+    "duckdb": Words("CAST('0x' || left(sha256({}), 13) AS BIGINT)", {}, normal="nfc_normalize({})"),
     "spark": Words(
         "CAST(conv(left(sha2({}, 256), 13), 16, 10) AS BIGINT)",
-        _types("BIGINT", "STRING", "DOUBLE"),
-        "shiftright({}, 52)", quote="`", escapes=True,
+        {"text": "STRING"}, "shiftright({}, 52)", quote="`", escapes=True,
     ),
     "bigquery": Words(
         "CAST(CONCAT('0x', SUBSTR(TO_HEX(SHA256({})), 1, 13)) AS INT64)",
-        _types("INT64", "STRING", "FLOAT64") | {"bool": "BOOL"},
+        {"int": "INT64", "text": "STRING", "float": "FLOAT64", "bool": "BOOL"},
         normal="NORMALIZE({}, NFC)", quote="`", escapes=True,
     ),
     "snowflake": Words(
-        "TO_NUMBER(LEFT(SHA2({}, 256), 13), 'XXXXXXXXXXXXX')",
-        _types("BIGINT", "VARCHAR", "DOUBLE"),
-        "BITSHIFTRIGHT({}, 52)", escapes=True,
+        "TO_NUMBER(LEFT(SHA2({}, 256), 13), 'XXXXXXXXXXXXX')", {}, "BITSHIFTRIGHT({}, 52)", escapes=True
     ),
     "postgres": Words(
         "CAST(CAST('x' || left(encode(sha256(convert_to({}, 'UTF8')), 'hex'), 13) AS BIT(52)) AS BIGINT)",
-        _types("BIGINT", "TEXT", "DOUBLE PRECISION"),
-        normal="normalize({}, NFC)",
+        {"text": "TEXT", "float": "DOUBLE PRECISION"}, normal="normalize({}, NFC)",
     ),
 }  # fmt: skip
 
@@ -85,14 +76,12 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
     that are times, and for rows that are quarantined, left out or waiting, which no rule knows.
     """
     if dialect not in DIALECTS:
-        raise SplitError(f"there is no dialect {dialect!r}; choose {listed(get_args(Dialect), most=9)}.")
-    if manifest.status.any():
-        raise _beyond_rules("deleted or quarantined rows")
-    if manifest.waiting is not None:
-        raise _beyond_rules(amount(manifest.waiting.num_rows, "row that waits", "rows that wait"))
+        raise SplitError(f"there is no dialect {dialect!r}; choose {listed(DIALECTS, most=9)}.")
+    words = DIALECTS[dialect]
+    if manifest.status.any() or manifest.waiting is not None:
+        raise _beyond_rules("deleted or quarantined rows, or some that wait")
     if manifest.spec.missing_group == "alone":
         raise _beyond_rules("rows that may lack a group, each in a fold of its own")
-    words = DIALECTS[dialect]
     if manifest.group_table is not None and manifest.spec.columns.group:
         return _by_group(manifest, manifest.group_table, words, table)
     if isinstance(manifest.splitter, HashSplit) and manifest.spec.holdout is None:
@@ -113,16 +102,12 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     if manifest.spec.key_encoding or set(kinds) - {"int", "text"}:
         raise SplitError("only keys of whole numbers and text have a text that every engine agrees on; export to csv.")
     assert manifest.keys is not None
-    texts = [column for column in manifest.keys.columns if len(columns) > 1 and not pa.types.is_integer(column.type)]
-    if ended := sum(pc.sum(pc.ends_with(text, "\0")).as_py() for text in texts):  # it is hashed without, and SQL is not
-        raise _beyond_rules(f"{amount(ended, 'key')} of several parts of which one ends in NUL")
     left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
     if left_out:
         raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")
-    values = [_known(_name(name, words), kind, words) for name, kind in zip(columns, kinds, strict=True)]
-    parts = [_cast(value, "text", words) for value in values]
-    parts = [_text(f"{splitter.salt}|", words), *[each for part in parts for each in (_text("|", words), part)][1:]]
-    bits = words.bits.format(f"CONCAT({', '.join(parts)})")
+    known = (_known(_name(name, words), kind, words) for name, kind in zip(columns, kinds, strict=True))
+    values = f", {_text('|', words)}, ".join(_cast(value, "text", words) for value in known)
+    bits = words.bits.format(f"CONCAT({_text(f'{splitter.salt}|', words)}, {values})")
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
 
 
@@ -133,7 +118,11 @@ def _known(column: str, kind: str, words: Words) -> str:
 
 
 def _cast(column: str, kind: str, words: Words) -> str:
-    return f"CAST({column} AS {words.types[kind]})"
+    return f"CAST({column} AS {_type(kind, words)})"
+
+
+def _type(kind: str, words: Words) -> str:
+    return words.types.get(kind, TYPES[kind])
 
 
 def _label(splitter: HashSplit, bits: str, words: Words) -> str:
@@ -158,7 +147,7 @@ def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) ->
             "export to csv, and join by key."
         )
     place = _name(f"{manifest.name}_folds", words)
-    columns = ", ".join([f"group_value {words.types[kind]}", *(f"{name} {words.types['int']}" for name in folds)])
+    columns = ", ".join([f"group_value {_type(kind, words)}", *(f"{name} {_type('int', words)}" for name in folds)])
     chosen = ", ".join(f"f.{name}" for name in folds)
     held, written = groups.select(["group", *folds]), LITERALS[kind]
     lines = zip(*(column.to_pylist() for column in held.columns), strict=True)

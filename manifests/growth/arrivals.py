@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, NotAsked, Outcome, gates_with, judged
+from evenfold.manifests.audits.findings import (
+    ARRIVAL_GATES,
+    Audit,
+    Found,
+    NotAsked,
+    Outcome,
+    gates_with,
+    judged,
+    needed,
+)
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
@@ -59,38 +68,31 @@ def vanished_rows(arrived: Arrived) -> Outcome:
     if before is not None and before.generation is not None:  # what only a stopped table brought later on is not missed
         there &= arrived.manifest.generations <= before.generation
     gone, present = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
-    if not gone:
-        return None
     sentence = f"{gone:,} of {present:,} known rows ({gone / present:.1%}) {verb(gone, 'is', 'are')} not in the data"
     message = f"{sentence}; a table that is cut short looks like this."
-    return Found(gone / present, message, {"rows": gone, "known": present})
+    return Found(gone / present, message, {"rows": gone, "known": present}) if gone else None
 
 
 def changed_targets(arrived: Arrived) -> Outcome:
     """Look for known rows that have another target than when they were last learnt from; the first 20 are listed."""
-    target, remembered = arrived.manifest.spec.columns.target, arrived.kept_target
-    if target is None or remembered is None:
-        raise NotAsked("the split has no target" if target is None else "the known rows' targets were not kept")
+    target = needed(arrived.manifest.spec.columns.target, "the split has no target")
+    if arrived.kept_target is None:
+        raise NotAsked("the known rows' targets were not kept")
     rows = arrived.older
-    before = remembered.filter(pa.array(arrived.joined.row_of >= 0))
+    before = arrived.kept_target.filter(pa.array(arrived.joined.row_of >= 0))
     after = arrived.joined.column(target).take(pa.array(rows)).combine_chunks()
     same = pc.fill_null(pc.equal(before, after), False)
-    changed = rows[~pc.or_(same, pc.is_null(before)).to_numpy(zero_copy_only=False)]
-    if not changed.size:
-        return None
-    share, first = changed.size / rows.size, np.sort(changed)[:MOST_LISTED].tolist()
-    has = verb(changed.size, "has", "have")
-    sentence = f"{changed.size:,} of {rows.size:,} known rows ({share:.1%}) {has} another {target} than before"
-    numbers = ", ".join([*map(str, first), *["…"] * (changed.size > MOST_LISTED)])
-    where = f"({verb(changed.size, 'row', 'rows')} {numbers} of the data)"
-    return Found(share, f"{sentence} {where}; corrections, or a feed that is broken.", {"rows": first})
+    changed = np.sort(rows[~pc.or_(same, pc.is_null(before)).to_numpy(zero_copy_only=False)])
+    n, share, first = changed.size, changed.size / max(rows.size, 1), changed[:MOST_LISTED].tolist()
+    sentence = f"{n:,} of {rows.size:,} known rows ({share:.1%}) {verb(n, 'has', 'have')} another {target} than before"
+    where = f"({verb(n, 'row', 'rows')} {', '.join([*map(str, first), *['…'] * (n > MOST_LISTED)])} of the data)"
+    message = f"{sentence} {where}; corrections, or a feed that is broken."
+    return Found(share, message, {"rows": first}) if n else None
 
 
 def new_rows(arrived: Arrived) -> Outcome:
     """Compare the rows of the months that grew with earlier months, or without times those of earlier generations."""
-    n = arrived.new.size
-    if not n:
-        raise NotAsked("there are no new rows")
+    n = needed(int(arrived.new.size), "there are no new rows")
     by_month = _rows_a_day(arrived)
     if by_month is not None:
         return by_month
@@ -99,9 +101,8 @@ def new_rows(arrived: Arrived) -> Outcome:
     if sizes.size < FEWEST_GENERATIONS:
         raise NotAsked(f"{amount(int(sizes.size), 'generation')} joined so far, and {FEWEST_GENERATIONS} are needed")
     usual = float(np.median(sizes))
-    factor = max(n / usual, usual / n)
-    sentence = f"{amount(n, 'new row')}, {_beside(n, usual)} ({usual:,.0f}, the median of {sizes.size})"
-    return Found(factor, f"{sentence}.", {"rows": n, "usual": usual})
+    message = f"{amount(n, 'new row')}, {_beside(n, usual)} ({usual:,.0f}, the median of {sizes.size})."
+    return Found(max(n / usual, usual / n), message, {"rows": n, "usual": usual})
 
 
 def _beside(value: float, usual: float) -> str:
@@ -122,47 +123,48 @@ def _rows_a_day(arrived: Arrived) -> Found | None:
         return None
     days = pc.cast(times, pa.date32(), safe=False).to_numpy(zero_copy_only=False).astype("datetime64[D]")
     months = days.astype("datetime64[M]")
-    grown = np.unique(months[arrived.new])
     labels, counts = np.unique(months, return_counts=True)
-    first, last = (np.maximum(labels.astype("datetime64[D]"), days.min()), (labels + 1).astype("datetime64[D]"))
-    length = (np.minimum(last, days.max() + 1) - first).astype(np.int64)
-    rates, fresh = counts / np.maximum(length, 1), np.isin(labels, grown)
+    first, end = np.maximum(labels.astype("datetime64[D]"), days.min()), (labels + 1).astype("datetime64[D]")
+    length = (np.minimum(end, days.max() + 1) - first).astype(np.int64)
+    rates, fresh = counts / np.maximum(length, 1), np.isin(labels, months[arrived.new])
     if np.count_nonzero(~fresh) < FEWEST_GENERATIONS:
         return None
     usual = float(np.median(rates[~fresh]))
     # Rows of a day that has only begun may be many, and never too few: the last month is short of that day alone.
     begun = (labels == months.max()) & (length == 1)
-    factors = np.maximum(rates / usual, np.where(begun, 1.0, usual / rates))[fresh]
+    factors = np.where(fresh, np.maximum(rates / usual, np.where(begun, 1.0, usual / rates)), 0.0)
     odd = int(np.argmax(factors))
-    month, rate, factor = str(labels[fresh][odd]), float(rates[fresh][odd]), float(factors[odd])
-    sentence = f"{month} has {rate:.3g} rows a day, {_beside(rate, usual)}"
+    rate = float(rates[odd])
+    sentence = f"{labels[odd]} has {rate:.3g} rows a day, {_beside(rate, usual)}"
     message = f"{sentence} ({usual:.3g}, the median of {np.count_nonzero(~fresh)} months without new rows)."
-    return Found(factor, message, {"rows": int(counts[fresh][odd]), "usual": usual})
+    return Found(float(factors[odd]), message, {"rows": int(counts[odd]), "usual": usual})
 
 
-def _missed(arrived: Arrived, before: Mapping[str, str]) -> list[str]:
-    """Return the columns of the last table that matter; given folds do not, for nobody gives new rows one."""
+def _columns_before(arrived: Arrived) -> tuple[dict[str, str], list[str]]:
+    """Return the types of the last table's columns that matter, and which of them have another one now.
+
+    Given folds do not matter, for nobody gives new rows one; keys and groups are read as they were.
+    """
+    if arrived.snapshot is None:
+        raise NotAsked("the columns of the last table were not kept")
     roles, these = arrived.manifest.spec.columns, arrived.columns
-    return [n for n in before if n != roles.fold and (these is None or n in these or n == roles.target)]
-
-
-def _changed(arrived: Arrived, before: Mapping[str, str]) -> list[str]:
-    """Return those of them that have another type, and are read as the data have them: keys and groups are not."""
-    columns, after = arrived.manifest.spec.columns, arrived.types
-    missed = [name for name in _missed(arrived, before) if name not in {*columns.key, *columns.grouped}]
-    return [name for name in missed if name in after and after[name] != before[name]]
+    before = {
+        name: kind
+        for name, kind in arrived.snapshot.types.items()
+        if name != roles.fold and (these is None or name in these or name == roles.target)
+    }
+    compared = [name for name in before if name not in {*roles.key, *roles.grouped}]
+    return before, [name for name in compared if arrived.types.get(name, before[name]) != before[name]]
 
 
 def lost_columns(arrived: Arrived) -> Outcome:
     """Look for columns that are gone, or that hold another kind of value."""
-    if arrived.snapshot is None:
-        raise NotAsked("the columns of the last table were not kept")
-    before, after, names = arrived.snapshot.types, arrived.types, arrived.joined.source.names
-    missed, target = _missed(arrived, before), arrived.manifest.spec.columns.target
-    gone = [name for name in missed if name not in names]
-    other = [name for name in _changed(arrived, before) if KINDS[before[name]] != KINDS[after[name]]]
+    (before, changed), after = _columns_before(arrived), arrived.types
+    names, target = arrived.joined.source.names, arrived.manifest.spec.columns.target
+    gone = [name for name in before if name not in names]
+    other = [name for name in changed if KINDS[before[name]] != KINDS[after[name]]]
     # A batch holds no known row: a column that few rows fill may be empty in it.
-    empty = [name for name in missed if arrived.older.size and name in names and name not in after]
+    empty = [name for name in before if arrived.older.size and name in names and name not in after]
     changes = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
     changes += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
     mend = "mend the file" if target in (*gone, *empty, *other) else "mend the file, or retrain without them"
@@ -172,10 +174,8 @@ def lost_columns(arrived: Arrived) -> Outcome:
 
 def changed_types(arrived: Arrived) -> Outcome:
     """Look for columns whose type is another one of the same kind: whole numbers that became decimal ones."""
-    if arrived.snapshot is None:
-        raise NotAsked("the columns of the last table were not kept")
-    before, after = arrived.snapshot.types, arrived.types
-    other = [name for name in _changed(arrived, before) if KINDS[before[name]] == KINDS[after[name]]]
+    (before, changed), after = _columns_before(arrived), arrived.types
+    other = [name for name in changed if KINDS[before[name]] == KINDS[after[name]]]
     changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
     return Found(len(other), f"{changes}.", {"columns": other}) if other else None
 
@@ -188,32 +188,26 @@ def target_distribution(arrived: Arrived) -> Outcome:
     rate, about 1 table of 1,000 that is drawn like the others has more. Rows of a group count as Kish (1965) has it.
     The last generations are 3, or all where few rows joined with these.
     """
-    columns, new = arrived.manifest.spec.columns, arrived.new
-    if columns.target is None:
-        raise NotAsked("the split has no target")
-    manifest, born = arrived.manifest, arrived.manifest.generations
-    there = (manifest.status == ACTIVE) & (arrived.joined.row_of >= 0)
+    target, manifest = needed(arrived.manifest.spec.columns.target, "the split has no target"), arrived.manifest
+    new, row_of, born = arrived.new, arrived.joined.row_of, manifest.generations
+    there = (manifest.status == ACTIVE) & (row_of >= 0)
     if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none
         there &= arrived.kept_target.is_valid().to_numpy(zero_copy_only=False)
     recent = there & (born > born[there].max(initial=0) - LAST_GENERATIONS)
     last = np.flatnonzero(there if recent.sum() < new.size else recent)  # by their place in the manifest
-    if not new.size or not last.size:
-        raise NotAsked("there are no new rows" if not new.size else "no known row is in the data")
-    now = arrived.joined.column(columns.target).combine_chunks()
-    then = now.take(pa.array(arrived.joined.row_of[last]))
-    if arrived.kept_target is not None:  # as it was, for the whole column may have changed
-        then = arrived.kept_target.take(pa.array(last))
-    numbers = KINDS[infer_type(now.type, columns.target)] == "number"
-    distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(pa.array(new)), then)
-    worth = [_worth(arrived, rows) for rows in (new, arrived.joined.row_of[last])]
-    chance = explained(worth, n_compared)
-    if distance <= chance:
-        return None
-    sentence = f"{columns.target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last"
+    needed(new.size, "there are no new rows")
+    needed(last.size, "no known row is in the data")
+    now = arrived.joined.column(target).combine_chunks()
+    # As it was, for the whole column may have changed.
+    then = now.take(row_of[last]) if arrived.kept_target is None else arrived.kept_target.take(last)
+    numbers = KINDS[infer_type(now.type, target)] == "number"
+    distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(new), then)
+    chance = explained([_worth(arrived, rows) for rows in (new, row_of[last])], n_compared)
+    sentence = f"{target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last"
     seen = f", a shift of {2 * NormalDist().inv_cdf((1 + chance) / 2):.2g} sd" if numbers and chance < 1 else ""
-    sentence = f"{sentence} {last.size:,} (largest difference of shares)"
-    message = f"{sentence}, and chance explains at most {chance:.3g}{seen}."
-    return Found(distance - chance, message, {"distance": distance, "chance": chance})
+    bound = f"(largest difference of shares), and chance explains at most {chance:.3g}{seen}"
+    figures = {"distance": distance, "chance": chance}
+    return Found(distance - chance, f"{sentence} {last.size:,} {bound}.", figures) if distance > chance else None
 
 
 def merged_groups(arrived: Arrived) -> Outcome:
@@ -231,11 +225,11 @@ def unseen_categories(arrived: Arrived) -> Outcome:
     for name, before in sorted(arrived.snapshot.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
             unseen[name] = len(digests_of(arrived.joined.source, name) - set(before))
-    target, remembered = arrived.manifest.spec.columns.target or "", arrived.kept_target
-    if target in after and remembered is not None and not arrived.joined.is_numeric(target):
+    target, before = arrived.manifest.spec.columns.target or "", arrived.kept_target
+    if target in after and before is not None and not arrived.joined.is_numeric(target):
         now = pc.unique(arrived.joined.column(target).combine_chunks().drop_null())
-        if now.type == remembered.type:  # else it is another kind of target: see lost_columns
-            unseen[target] = pc.sum(pc.invert(pc.is_in(now, remembered))).as_py() or 0
+        if now.type == before.type:  # else it is another kind of target: see lost_columns
+            unseen[target] = pc.sum(pc.invert(pc.is_in(now, before))).as_py() or 0
     unseen = {name: count for name, count in unseen.items() if count}
     names = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
     return Found(len(unseen), f"values that no known row had: {names}.", unseen) if unseen else None

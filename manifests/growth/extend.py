@@ -33,12 +33,12 @@ class Extension:
     """
 
     manifest: Manifest
-    added: int
-    deleted: int
-    returned: int
-    quarantined: int
-    moved: int
-    notes: tuple[str, ...]
+    added: int = 0
+    deleted: int = 0
+    returned: int = 0
+    quarantined: int = 0
+    moved: int = 0
+    notes: tuple[str, ...] = ()
 
 
 # A table that lacks more of the known rows is more often cut short, or a month's alone, than really that much smaller.
@@ -86,10 +86,9 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
     require_present(manifest, arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED)), max_missing)
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth.torn if merged == "quarantine" else growth.torn[:0])
-    before, waiting, notes = manifest.waiting, arrival.waiting, growth.notes
-    same = before is waiting or (before is not None and waiting is not None and before.equals(waiting))
-    if arrival.new.size == changes.num_rows == 0 and same:
-        return Extension(manifest, 0, 0, 0, 0, 0, notes or (NOTHING_NEW,))
+    waiting, notes = arrival.waiting, growth.notes
+    if arrival.new.size == changes.num_rows == 0 and manifest.waiting == waiting:
+        return Extension(manifest, notes=notes or (NOTHING_NEW,))
     child = _child(manifest, arrival, growth, changes)
     title = f"{manifest.name} {manifest.version}"
     older = child.at_generation(manifest.generation)
@@ -104,16 +103,9 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
     if waiting is not None:
         n, are = waiting.num_rows, verb(waiting.num_rows, "its target is", "their targets are")
         notes += (f"{amount(n, 'row')} {verb(n, 'waits', 'wait')} until {are} known.",)
-    quarantined = [int(np.count_nonzero(each.status == QUARANTINED)) for each in (manifest, child)]
-    return Extension(
-        manifest=child,
-        added=arrival.new.size,
-        deleted=arrival.gone.size,
-        returned=arrival.back.size,
-        quarantined=quarantined[1] - quarantined[0],
-        moved=0,
-        notes=notes,
-    )
+    before, now = (int(np.count_nonzero(each.status == QUARANTINED)) for each in (manifest, child))
+    sizes = {"added": arrival.new.size, "deleted": arrival.gone.size, "returned": arrival.back.size}
+    return Extension(child, **sizes, quarantined=now - before, notes=notes)
 
 
 def require_growable(manifest: Manifest) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -54,11 +55,8 @@ class Snapshot:
         target = manifest.spec.columns.target
         types = types_of(joined.source)
         texts = [name for name, of in types.items() if of == "text" and name not in manifest.spec.columns.roles()]
-        categories = {
-            name: sorted(digests)
-            for name in texts
-            if len(digests := digests_of(joined.source, name)) <= MOST_CATEGORIES
-        }
+        digests = ((name, digests_of(joined.source, name)) for name in texts)  # one at a time
+        categories = {name: sorted(of_values) for name, of_values in digests if len(of_values) <= MOST_CATEGORIES}
         values = None if target is None else _at(joined.column(target), joined.row_of)
         return cls(manifest.split_id, values, types, categories)
 
@@ -90,13 +88,11 @@ class Snapshot:
 
 def types_of(source: Source) -> dict[str, str]:
     """Return the type of each column that has one: not of lists or without a value. Of most the first rows are read."""
-    types, schema = {}, source.schema
-    for field in schema:
-        try:
+    types: dict[str, str] = {}
+    for field in source.schema:
+        with suppress(SplitError):
             types[field.name] = infer_type(field.type, field.name)
-        except SplitError:
-            continue
-    once = [name for name in types if schema.names.count(name) == 1]
+    once = [name for name in types if source.names.count(name) == 1]
     empty = [name for block in islice(source.batches(once), 1) for name in once if _is_missing(block.column(name))]
     for block in source.batches(empty) if empty else ():
         empty = [name for name in empty if _is_missing(block.column(name))]
@@ -224,14 +220,14 @@ class Arrived:
         return codes.astype(np.float64) if codes.max(initial=-1) == 1 else None
 
 
-def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, message: Callable[[str], str]) -> Outcome:
-    """Tell of the columns whose figure is now (the first) far above the most that it was (the second)."""
+def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, before: str, after: str) -> Outcome:
+    """Tell, between two pieces of a sentence, of the columns whose figure is now far above the most that it was."""
     risen = {name: (now, most) for name, (now, most) in figures.items() if now - most > TELLING[check]}
     if not risen:
         return None
     columns = (f"{name} ({now:{form}}, at most {most:{form}} before)" for name, (now, most) in risen.items())
     figure = max(now - most for now, most in risen.values())
-    return Found(figure, message(listed(columns, 5)), {"columns": [*risen]})
+    return Found(figure, f"{before} {listed(columns, 5)}{after}", {"columns": [*risen]})
 
 
 def constant_columns(arrived: Arrived) -> Outcome:
@@ -240,22 +236,17 @@ def constant_columns(arrived: Arrived) -> Outcome:
     With fewer than 3 earlier parts a column that names the month is no different: only measures, which hardly repeat
     in the known rows, are asked then.
     """
-    parts, columns, shares = arrived.parts, arrived.manifest.spec.columns, {}
-    only_measures = len(parts) < PARTS[0]
+    columns, shares = arrived.manifest.spec.columns, {}
+    few = len(arrived.parts) < PARTS[0]
+    parts = [arrived.older] if few else arrived.parts
     roles = {*columns.key, *columns.grouped, columns.time, columns.target}
     for name in sorted({*(arrived.columns or arrived.types)} & {*arrived.types} - roles):
         codes = arrived.codes(name) + 1
-        now, *before = (
-            float(np.bincount(codes[rows]).max() / rows.size)
-            for rows in (arrived.new, *([arrived.older] if only_measures else parts))
-        )
-        n_values = np.unique(codes[arrived.older]).size if only_measures else arrived.older.size
-        if n_values >= arrived.older.size / 2 and (before[0] <= MEASURED or not only_measures):
+        now, *before = (float(np.bincount(codes[rows]).max() / rows.size) for rows in (arrived.new, *parts))
+        if not few or (before[0] <= MEASURED and np.unique(codes[arrived.older]).size >= arrived.older.size / 2):
             shares[name] = now, max(before)
     rows = amount(arrived.new.size, "new row")
-    return _risen(
-        "constant_columns", shares, ".0%", lambda names: f"one value, or none, fills most of {names} in {rows}."
-    )
+    return _risen("constant_columns", shares, ".0%", "one value, or none, fills most of", f" in {rows}.")
 
 
 def repeated_targets(arrived: Arrived) -> Outcome:
@@ -266,9 +257,9 @@ def repeated_targets(arrived: Arrived) -> Outcome:
     codes, parts = arrived.codes(name) + 1, arrived.parts or [arrived.older]
     now, *before = (_repeats(codes[part]) + 1 / n for part in (arrived.new, *parts))
     more, less = now / max(before), min(before) / now
-    sentence = f"two of {amount(n, 'new row')} have one {name} {max(more, less):.3g} times"
-    message = f"{sentence} {'more' if more > less else 'less'} often than before"
-    message += ": capped, rounded or filled." if more > less else ": made of something else."
+    often = "more often than before: capped, rounded or filled."
+    often = often if more > less else "less often than before: made of something else."
+    message = f"two of {amount(n, 'new row')} have one {name} {max(more, less):.3g} times {often}"
     return Found(max(more, less), message) if max(more, less) > TELLING["repeated_targets"] else None
 
 
@@ -280,17 +271,15 @@ def _repeats(codes: Rows) -> float:
 def restated_target(arrived: Arrived) -> Outcome:
     """Look for columns of numbers that put the new rows in their target's order, as they did in no earlier part."""
     columns, parts, orders = arrived.manifest.spec.columns, arrived.parts or [arrived.older], {}
-    if columns.target is None:
-        raise NotAsked("the split has no target")
-    y = arrived.numbers(columns.target)
+    y = arrived.numbers(needed(columns.target, "the split has no target"))
     if y is None:  # several classes, or text
         return None
     for name in sorted({*arrived.types} - {*columns.key, columns.target}):
         x = arrived.numbers(name)
         if x is not None and (now := _order(x[arrived.new], y[arrived.new])) >= RESTATED:
             orders[name] = now, max(_order(x[part], y[part]) for part in parts)
-    what = f"{columns.target} of {amount(arrived.new.size, 'new row')} stands in the order of"
-    return _risen("restated_target", orders, ".2f", lambda names: f"{what} {names}: one made from the other.")
+    sentence = f"{columns.target} of {amount(arrived.new.size, 'new row')} stands in the order of"
+    return _risen("restated_target", orders, ".2f", sentence, ": one made from the other.")
 
 
 def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -83,9 +83,8 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
         if list(available).count(name) > 1:
             raise SplitError(f"{list(available).count(name)} columns are called {name!r}; give each a name of its own.")
         if name not in available:
-            names = sorted(available)
-            more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-            hint = meant(name, available, most=3, cutoff=0.5, show=repr) or f"it has {', '.join(names[:12])}{more}."
+            near = meant(name, available, most=3, cutoff=0.5, show=repr)
+            hint = near or f"it has {listed(sorted(available), most=12)}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
 
 
@@ -215,21 +214,18 @@ def encoded(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int64], pa.A
 def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], pa.Array]:
     """Return a code per row by first appearance, and the values; each missing one is another, for nothing is known."""
     array = whole(column) if isinstance(column, pa.ChunkedArray) else column
-    if pa.types.is_integer(array.type) and not array.null_count:  # 250 bytes less a value than Arrow's tables
-        from pandas import factorize
+    from pandas import factorize
 
+    if array.null_count:
+        codes, values = encoded(array)
+        codes[codes < 0] = len(values) + np.arange(array.null_count)
+        codes, first = factorize(codes)
+        return codes.astype(np.int32), pa.concat_arrays([values, pa.nulls(array.null_count, values.type)]).take(first)
+    if pa.types.is_integer(array.type):  # 250 bytes less a value than Arrow's tables
         codes, values = factorize(array.to_numpy())
         return codes.astype(np.int32), pa.array(values, array.type)
-    encoded = array.dictionary_encode()
-    if not encoded.null_count:
-        return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
-    codes, nothing = encoded.indices.fill_null(0).to_numpy().copy(), encoded.is_null().to_numpy(zero_copy_only=False)
-    codes[nothing] = len(encoded.dictionary) + np.arange(encoded.null_count)
-    first = np.sort(np.unique(codes, return_index=True)[1])
-    numbers = np.empty(codes.max() + 1, dtype=codes.dtype)
-    numbers[codes[first]] = np.arange(first.size)
-    values = pa.concat_arrays([encoded.dictionary, pa.nulls(encoded.null_count, encoded.dictionary.type)])
-    return numbers[codes], values.take(pa.array(codes[first]))
+    codes = array.dictionary_encode()
+    return codes.indices.to_numpy(zero_copy_only=False), codes.dictionary
 
 
 def filled(array: pa.Array) -> pa.Array:
@@ -260,11 +256,7 @@ def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
     return digest.digest()
 
 
-class Digests(TypedDict):
-    """The number of rows of a table, and the type and digest of each column."""
-
-    rows: int
-    columns: dict[str, list[str]]
+Digests = dict[str, Any]  # the number of "rows" of a table, and of its "columns" each one's type and digest
 
 
 def digests_of(table: pa.Table) -> Digests:
@@ -292,40 +284,32 @@ def require_complete(
 ) -> None:
     """Raise SplitError where a canonical column has missing, infinite or enormous values, counting them.
 
-    Of the ``target`` the error says how rows without one are left out. Columns of ``groups`` are only compared, so that
-    any finite number will do; with ``alone`` they may miss values.
+    Of the ``target`` the error says how rows without one are left out. In columns of ``groups`` any finite number will
+    do; with ``alone`` they may miss values.
     """
     if column.null_count and not (alone and name in groups):
         mends = {target: LET_WAIT} | dict.fromkeys(groups, ALONE)
         require_present(to_numpy(column), f"column {name!r}", **({"mend": mends[name]} if name in mends else {}))
     require_years(column, name)
-    if not pa.types.is_floating(column.type):
-        return
-    beyond = pc.or_(pc.greater(column, ENORMOUS), pc.less(column, -ENORMOUS))
-    enormous = np.flatnonzero(beyond.fill_null(False).to_numpy())
-    infinite = enormous[np.isinf(to_numpy(column)[enormous])]
-    of = f"of {len(column):,} rows (first at"
-    if infinite.size:
-        raise SplitError(
-            f"column {name!r} is infinite in {infinite.size:,} {of} {first_rows(infinite)}); drop or correct those "
-            "rows first."
-        )
-    if enormous.size and name not in groups:
-        raise SplitError(
-            f"column {name!r} holds numbers beyond {ENORMOUS:g} in {enormous.size:,} {of} {first_rows(enormous)}), "
-            "and squares of those cannot be added up; divide the column, or correct those rows first."
-        )
+    if pa.types.is_floating(column.type):
+        # Groups are only compared.
+        enormous = pc.greater_equal(pc.abs(column), np.inf if name in groups else ENORMOUS)
+        what = f"is infinite or beyond {ENORMOUS:g}"
+        _require_none(enormous, name, what, "divide the column, whose squares are added up, or correct those rows")
 
 
 def require_years(column: pa.ChunkedArray, name: str) -> None:
     """Raise SplitError for times that Python's own cannot say."""
-    if not pa.types.is_temporal(column.type):
-        return
-    latest = pa.scalar(date.max if pa.types.is_date(column.type) else datetime.max, column.type)
-    rows = np.flatnonzero(pc.greater(column, latest).fill_null(False).to_numpy())
+    if pa.types.is_temporal(column.type):
+        latest = pa.scalar(date.max if pa.types.is_date(column.type) else datetime.max, column.type)
+        _require_none(pc.greater(column, latest), name, "holds times beyond the year 9999", "correct those rows")
+
+
+def _require_none(odd: pa.ChunkedArray, name: str, what: str, mend: str) -> None:
+    rows = np.flatnonzero(odd.fill_null(False).to_numpy())
     if rows.size:
-        where = f"{rows.size:,} of {len(column):,} rows (first at {first_rows(rows)})"
-        raise SplitError(f"column {name!r} holds times beyond the year 9999 in {where}; correct them first.")
+        where = f"in {rows.size:,} of {len(odd):,} rows (first at {first_rows(rows)})"
+        raise SplitError(f"column {name!r} {what} {where}; {mend} first.")
 
 
 def require_key(column: pa.ChunkedArray, name: str) -> None:
@@ -359,33 +343,35 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
 STRETCH = 1 << 20
 
 
-def _ascending(table: pa.Table, key: list[str]) -> bool:
-    """Return whether keys are strictly ascending already: then nothing need be sorted. A stretch at a time."""
+def _steps(table: pa.Table, key: list[str]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Yield of each row but the first whether its key is above that of the one before it, and whether it is the same.
+
+    A stretch at a time.
+    """
     for start in range(0, max(table.num_rows - 1, 0), STRETCH):
-        equal = np.ones(min(STRETCH, table.num_rows - 1 - start), dtype=np.bool_)
-        ascends = np.zeros_like(equal)
+        same = np.ones(min(STRETCH, table.num_rows - 1 - start), dtype=np.bool_)
+        above = np.zeros_like(same)
         for name in key:
             column = whole(table.column(name).slice(start, STRETCH + 1))
             column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
             before, after = column[:-1], column[1:]
-            ascends |= equal & pc.less(before, after).to_numpy(zero_copy_only=False)
-            equal &= pc.equal(before, after).to_numpy(zero_copy_only=False)
-        if not ascends.all():
-            return False
-    return True
+            above |= same & pc.less(before, after).to_numpy(zero_copy_only=False)
+            same &= pc.equal(before, after).to_numpy(zero_copy_only=False)
+        yield above, same
+
+
+def _ascending(table: pa.Table, key: list[str]) -> bool:
+    """Return whether keys are strictly ascending already: then nothing need be sorted."""
+    return all(above.all() for above, _ in _steps(table, key))
 
 
 def _not_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> SplitError:
-    same = np.ones(ordered.num_rows - 1, dtype=np.bool_)
-    for name in key:
-        column = whole(ordered.column(name))
-        same &= pc.equal(column[:-1], column[1:]).to_numpy(zero_copy_only=False)
-    repeats = np.flatnonzero(same)
+    repeats = np.flatnonzero(np.concatenate([same for _, same in _steps(ordered, key)]))
     at = int(repeats[0])
     first = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
     return SplitError(
         f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
-        f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
+        f"{verb(repeats.size, 'repeats', 'repeat')} an earlier key "
         f"(first {shown(first)!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
         "name a unique key, or several columns that are unique together."
     )

@@ -22,7 +22,7 @@ from .source import BATCH_ROWS, Source, readable, slices
 SEPARATORS = (",", ";", "\t", "|")
 COMPRESSED = {".gz": "gzip"}
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
-UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is packed
+SAMPLES = 128  # of that many bytes, by which rows are counted, and how tightly a compressed file is packed
 OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: an inch mark in one is no quote
 QUOTED = re.compile(OPENED + '"')
 CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
@@ -31,12 +31,7 @@ DAY_FIRST = [pa.csv.ISO8601, "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"]
 WHOLE = r"^[+-]?\d+$"
 LINE_BREAK = re.compile(r"[\r\n]")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
-# What to say of a file of which Arrow cannot tell the rows, by a word of its error.
-NO_TABLE = {
-    "straddling": "holds a row of over 1 MB, or a quote that is opened and never closed; close it, or pass Parquet.",
-    "Empty CSV": "holds no rows, or a quote in its first line is never closed; it needs a line of column names and "
-    "rows.",
-}
+NO_ROWS = ("straddling", "Empty CSV")  # words of Arrow's errors where it cannot tell the rows
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
@@ -105,7 +100,7 @@ class CsvFile:
         if odd := [name for name, kind in kinds if pa.types.is_binary(kind)]:
             raise self._not_utf8(", ".join(odd[:3]))
         self._require_closed(table.column(table.num_columns - 1), table.num_rows)
-        return table if convert.strings_can_be_null else _texts_missing(table, self.types)
+        return _texts_missing(table, self.types)
 
     def batches(self, columns: Sequence[str] = (), fields: Iterable[pa.Field] = ()) -> Iterator[pa.RecordBatch]:
         """Yield ``columns``, all where none are named, a megabyte at a time; first a batch without rows.
@@ -128,8 +123,7 @@ class CsvFile:
             yield first.select(list(columns)) if columns else first
             for batch in reader:
                 n_rows += batch.num_rows
-                read = batch.select(list(columns)) if columns else batch
-                yield read if convert.strings_can_be_null else _texts_missing(read, self.types)
+                yield _texts_missing(batch.select(list(columns)) if columns else batch, self.types)
         if batch is not None and last:
             self._require_closed(batch.column(last), n_rows)
 
@@ -149,22 +143,19 @@ class CsvFile:
         return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], WHOLE)).as_py()]
 
     def about_rows(self) -> float:
-        """Return about how many rows there are, by the length of the first lines.
+        """Return about how many rows there are, by the lines in the first 8 MB; exact where they are all.
 
-        Of a compressed file its first 8 MB are decompressed, and the rest is taken to be packed as tightly; exact where
-        they are all. It may be off by a half where a file shrinks to a fiftieth.
+        The rest of a compressed file is taken to be packed as tightly: off by a half where it shrinks to a fiftieth.
         """
         packed = COMPRESSED.get(self.path.suffix.lower())
         with pa.OSFile(str(self.path)) as raw, pa.CompressedInputStream(raw, packed) if packed else raw as stream:
-            most = UNPACKED_BYTES // SAMPLE_BYTES if packed else 1
-            lines = sum(part.count(b"\n") for part in islice(iter(partial(stream.read, SAMPLE_BYTES), b""), most))
+            parts = islice(iter(partial(stream.read, SAMPLE_BYTES), b""), SAMPLES)
+            lines = sum(part.count(b"\n") for part in parts)
             return float(self.path.stat().st_size * lines / max(raw.tell(), 1) - 1)
 
     @contextmanager
     def _unpacked(self) -> Iterator[pa.NativeFile]:
         """Yield what the file holds, unpacked; SplitError where what is read inside the block finds no rows alike."""
-        if self.path.stat().st_size == 0:
-            raise SplitError(f"{self.path} is empty (0 bytes); it needs a line of column names and rows.")
         try:
             with pa.input_stream(str(self.path), compression=COMPRESSED.get(self.path.suffix.lower())) as stream:
                 yield stream
@@ -173,10 +164,12 @@ class CsvFile:
         except pa.ArrowInvalid as error:
             if "UTF8" in str(error):
                 raise self._not_utf8(str(error).partition("column #")[2].partition(":")[0] or "its text") from None
-            what = next((sentence for word, sentence in NO_TABLE.items() if word in str(error)), None)
-            if what is None:
+            if not any(words in str(error) for words in NO_ROWS):
                 raise
-            raise SplitError(f"{self.path} {what}") from None
+            raise SplitError(
+                f"{self.path} holds no rows, a row of over 1 MB, or a quote that is never closed; correct it, or pass "
+                "Parquet."
+            ) from None
 
     def _not_utf8(self, what: str, encoding: str = "windows-1252") -> SplitError:
         name = self.path.name
@@ -217,8 +210,10 @@ class CsvFile:
 def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
     """Return rows whose text misses what stands for nothing, in columns that are declared text an empty field alone.
 
-    Arrow has one list of such words for all columns.
+    Arrow has one list of such words for all columns: where none is declared text it has used it.
     """
+    if "text" not in types.values():
+        return rows
     columns = list(rows.columns)
     for i, field in enumerate(rows.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):

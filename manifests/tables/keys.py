@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -82,20 +82,6 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     return table
 
 
-def types_of_secret(spec: SplitSpec, types: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a manifest's types with one check for one secret, whatever the split is called, where the secret is set.
-
-    Where it is not, or is another one, they stay as they are, with the check of their version and name.
-    """
-    if spec.key_encoding is None:
-        return types
-    try:
-        ours, alike = _pseudonym(spec), _pseudonym(spec.model_copy(update={"name": ""}))
-    except SplitError:
-        return types
-    return {name: alike if kind == ours else kind for name, kind in types.items()}
-
-
 def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     """Return the pseudonym of each value of a canonical column, as text; a value that is missing stays so.
 
@@ -103,11 +89,15 @@ def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     O(n), and a microsecond for each value that differs.
     """
     encoded = whole(column).dictionary_encode()
-    secret, digits = secret_of(spec), (spec.key_encoding.bits if spec.key_encoding else 64) // 4
-    values = encoded.dictionary.to_pylist()
-    texts = [str(int(each)) if isinstance(each, float) and each.is_integer() else str(each) for each in values]
-    digests = [hmac.digest(secret, canonical_json([text]).encode(), "sha256").hex()[:digits] for text in texts]
-    return pa.array(digests, pa.large_string()).take(encoded.indices)
+    values, digits = encoded.dictionary.to_pylist(), (spec.key_encoding.bits if spec.key_encoding else 64) // 4
+    texts = ([str(int(each)) if isinstance(each, float) and each.is_integer() else str(each)] for each in values)
+    names = [digest.hex()[:digits] for digest in _digests(spec, texts)]
+    return pa.array(names, pa.large_string()).take(encoded.indices)
+
+
+def _digests(spec: SplitSpec, values: Iterable[list[Any]]) -> Iterator[bytes]:
+    secret = secret_of(spec)
+    return (hmac.digest(secret, canonical_json(each).encode(), "sha256") for each in values)
 
 
 def encoded_first(table: pa.Table, spec: SplitSpec) -> tuple[SplitSpec, pa.Table, dict[str, str]]:
@@ -142,9 +132,9 @@ def _encoded(keys: pa.Table, spec: SplitSpec) -> pa.Array:
     assert spec.key_encoding is not None
     for name in keys.column_names:
         require_key(keys.column(name), name)
-    secret, rows = secret_of(spec), zip(*(column.to_pylist() for column in keys.columns), strict=True)
+    rows = zip(*(column.to_pylist() for column in keys.columns), strict=True)
     texts = ([value if isinstance(value, (str, int, float)) else str(value) for value in values] for values in rows)
-    digests = (hmac.digest(secret, canonical_json(text).encode(), "sha256") for text in texts)
+    digests = _digests(spec, texts)
     if spec.key_encoding.bits == 64:
         return pa.array((int.from_bytes(digest[:8], "big", signed=True) for digest in digests), pa.int64())
     return pa.array((digest[:16].hex() for digest in digests), pa.large_string())
@@ -257,15 +247,17 @@ class Lookup:
                     "rows of the manifest are not in the data",
                 ),
             )
-            listing = [
-                f"{amount(odd.num_rows, *words)} (first key {_first_key(odd)})" for odd, *words in sides if odd.num_rows
-            ]
+            odd = " and ".join(
+                f"{amount(side.num_rows, *words)} (first key {_first_key(side)})"
+                for side, *words in sides
+                if side.num_rows
+            )
             if rows == "known":
-                warnings.warn(f"{' and '.join(listing)}; left out.", stacklevel=4)
+                warnings.warn(f"{odd}; left out.", stacklevel=4)
                 return self.row
             raise SplitError(
-                f"{' and '.join(listing)}; use the data that were split, several files together, or extend the "
-                "manifest; evaluate, load_split, as_cv and fold_of take what both hold by rows='known' (--rows known)."
+                f"{odd}; use the data that were split, several files together, or extend the manifest; evaluate, "
+                "load_split, as_cv and fold_of take what both hold by rows='known' (--rows known)."
             )
         return self.row
 
@@ -284,13 +276,14 @@ def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDA
     columns = spec.columns
     if not spec.says_when_known or columns.time is None:
         return None
-    names = [name for name in (columns.time, columns.label_end) if name]
-    for name in names:
-        require_complete(column(name), name)
-    times = times_of(to_numpy(column(columns.time)), columns.time)
-    if columns.label_end is None:
-        return np.asarray(times + gap_of(spec.label_horizon, times, "label_horizon"))
-    return ends_of(to_numpy(column(columns.label_end)), times)
+    times, *ends = (_complete(column(name), name) for name in (columns.time, columns.label_end) if name)
+    times = times_of(times, columns.time)
+    return ends_of(ends[0], times) if ends else np.asarray(times + gap_of(spec.label_horizon, times, "label_horizon"))
+
+
+def _complete(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    require_complete(column, name)
+    return to_numpy(column)
 
 
 def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> NDArray[np.bool_]:
@@ -301,13 +294,14 @@ def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> 
     columns, waits = spec.columns, np.zeros(table.num_rows, dtype=np.bool_)
     if spec.missing_target == "wait" and columns.target is not None:
         waits |= table.column(columns.target).is_null(nan_is_null=True).to_numpy()
-    if spec.on_immature == "use" or not spec.says_when_known or columns.time is None:
-        return waits
-    names = [name for name in (columns.time, columns.label_end) if name]
-    canonical = canonical_table(table, names, {name: types[name] for name in names if name in types})
-    ends = label_ends(spec, canonical.column)
-    times = times_of(to_numpy(canonical.column(columns.time)), columns.time)
-    return np.asarray(waits | (ends > times.max()))
+
+    def column(name: str) -> pa.ChunkedArray:
+        return canonical_table(table, [name], types).column(name)
+
+    ends = None if spec.on_immature == "use" else label_ends(spec, column)
+    if ends is not None:
+        waits |= ends > times_of(to_numpy(column(str(columns.time))), columns.time).max()
+    return waits
 
 
 def matured(

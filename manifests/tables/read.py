@@ -7,8 +7,9 @@ import glob
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
 }
 BLOCK_ROWS = 100_000
-SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
 def source_of(data: Any, types: Mapping[str, str] | None = None) -> Source:
@@ -47,7 +47,7 @@ def source_of(data: Any, types: Mapping[str, str] | None = None) -> Source:
         return stream_of(data) or Frame(data)
     files = data_files(data)
     if odd := [file for file in files if not _kind(file)]:
-        raise _no_table(odd[0])
+        raise SplitError(f"{odd[0]} is no .parquet and no .csv file; pass one, or save a sheet as 'CSV UTF-8'.")
     kinds = sorted({str(_kind(file)) for file in files})
     if len(kinds) > 1:
         raise SplitError(f"{data} holds {len(files)} files, {' and '.join(kinds)}; name files of one kind.")
@@ -94,25 +94,22 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _beside(path: Path) -> str:
-    if not path.parent.exists():
-        return f", and no folder {path.parent}"
-    names = sorted(file.name for file in path.parent.iterdir() if _kind(file))
+    names = sorted(file.name for file in path.parent.glob("*") if _kind(file))
     near = difflib.get_close_matches(path.name, names, n=3) or names[:5]
     return f"; beside it are {', '.join(near)}" if near else ""
+
+
+def is_aside(name: str) -> bool:
+    """Return whether what lies at ``name`` below a folder is none of its rows: it begins with a dot or a low line.
+
+    As Spark and pyarrow have it: a notebook's copies, the log of a table, what is being written.
+    """
+    return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
 def _kind(file: Path) -> str | None:
     """Return Parquet or CSV, by what a file's name ends in (below a .gz); None of any other."""
     return ENDINGS.get("".join(file.suffixes[-2:] if file.suffix.lower() == ".gz" else file.suffixes[-1:]).lower())
-
-
-def _no_table(file: Path) -> SplitError:
-    if file.suffix.lower() in SPREADSHEETS:
-        return SplitError(
-            f"{file} is a spreadsheet; save the sheet as 'CSV UTF-8', or pass pandas.read_excel({file.name!r})."
-        )
-    ending = f"ends in {file.suffix!r}" if file.suffix else "has no ending"
-    return SplitError(f"{file} {ending}; pass .parquet or .csv files.")
 
 
 DATABASE = "duckdb://"
@@ -129,39 +126,36 @@ def opened(address: str) -> Source:
     address is a Parquet object, or a folder or glob of them. Raises SplitError where there is none, where a deployed
     run may not read it, and for an address with a password or another secret.
     """
-    if address.startswith(DATABASE):
-        return _of_database(address)
-    files, names = _listed(address)
-    return ParquetFiles(address, names, files)
-
-
-def _of_database(address: str) -> Source:
-    """Return a table of a DuckDB file, which is open only while something is read: others may write to it."""
-    import duckdb
-
-    path, table = _file_and_table(address)
-
-    @contextmanager
-    def relation() -> Iterator[Source]:
-        try:
-            with duckdb.connect(path, read_only=True, config=CLOSED) as database:
-                matches = database.execute(OF_NAME, [table, table]).fetchall()
-                if not matches:
-                    raise SplitError(f"{address} is no table of that file; write duckdb:///folder/file.db#table.")
-                yield of_relation(database.sql(f"select * from {'.'.join(map(quoted, matches[0]))}"))
-        except duckdb.Error as error:
-            raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass a table of a database.") from None
+    if not address.startswith(DATABASE):
+        files, names = _listed(address)
+        return ParquetFiles(address, names, files)
 
     def read(columns: list[str], rows: int) -> Iterator[pa.Table]:
-        with relation() as source:
+        with _relation(address) as source:
             yield from source.batches(columns, rows)
 
     def count() -> int:
-        with relation() as source:
+        with _relation(address) as source:
             return int(source.n_rows or 0)
 
-    with relation() as source:
+    with _relation(address) as source:
         return Stream(address, source.schema, read, count)
+
+
+@contextmanager
+def _relation(address: str) -> Iterator[Source]:
+    """Yield a table of a DuckDB file, which is open only inside the block: others may write to it."""
+    import duckdb
+
+    path, table = _file_and_table(address)
+    try:
+        with duckdb.connect(path, read_only=True, config=CLOSED) as database:
+            matches = database.execute(OF_NAME, [table, table]).fetchall()
+            if not matches:
+                raise SplitError(f"{address} is no table of that file; write duckdb:///folder/file.db#table.")
+            yield of_relation(database.sql(f"select * from {'.'.join(map(quoted, matches[0]))}"))
+    except duckdb.Error as error:
+        raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass a table of a database.") from None
 
 
 def version_of(address: str) -> tuple[Any, ...]:
@@ -176,41 +170,35 @@ def version_of(address: str) -> tuple[Any, ...]:
     return address, *(repr(sorted(files.info(name).items(), key=str)) for name in names)
 
 
-def files_here(address: str) -> list[Path]:
-    """Return the files of this machine that an address names, none of objects elsewhere; SplitError where absent."""
-    if address.startswith(DATABASE):
-        return [Path(_file_and_table(address)[0])]
-    last = address.rpartition("::")[2]  # of a chain, as simplecache::file:///rows.parquet is one
+def files_of(data: Any) -> list[Path]:
+    """Return the files of this machine that data are read from: none of a frame, and none of objects elsewhere."""
+    if not is_address(data):
+        return data_files(data) if isinstance(data, (str, Path)) else []
+    if data.startswith(DATABASE):
+        return [Path(_file_and_table(data)[0])]
+    last = data.rpartition("::")[2]  # of a chain, as simplecache::file:///rows.parquet is one
     return [Path(name) for name in _listed(last)[1]] if last.startswith(LOCAL) else []
 
 
 def from_everywhere(address: str) -> str:
     """Return an address that means the same in another working directory: a database's file by its whole path."""
-    path, mark, table = address.removeprefix(DATABASE).partition("#")
-    if not address.startswith(DATABASE) or not mark:
+    if not address.startswith(DATABASE):
         return address
-    return f"{DATABASE}{os.path.abspath(_file(path))}#{table}"
+    path, table = _place_of(address)
+    return f"{DATABASE}{os.path.abspath(path)}#{table}"
 
 
 def _file_and_table(address: str) -> tuple[str, str]:
-    path, _, table = address.removeprefix(DATABASE).partition("#")
-    path = _file(path)
+    path, table = _place_of(address)
     require_readable([path])
     if not table or not os.path.exists(path):
         raise SplitError(f"{address} names no table in a file; write duckdb:///folder/file.db#table.")
     return path, table
 
 
-def _file(path: str) -> str:
-    return path if os.path.isabs(path) and os.path.exists(path) else path.lstrip("/")
-
-
-def is_aside(name: str) -> bool:
-    """Return whether what lies at ``name`` below a folder is none of its rows: it begins with a dot or a low line.
-
-    As Spark and pyarrow have it: a notebook's copies, the log of a table, what is being written.
-    """
-    return any(part.startswith((".", "_")) for part in name.split("/"))
+def _place_of(address: str) -> tuple[str, str]:
+    path, _, table = address.removeprefix(DATABASE).partition("#")
+    return path if os.path.isabs(path) and os.path.exists(path) else path.lstrip("/"), table
 
 
 def _listed(address: str) -> tuple[Any, list[str]]:
@@ -251,10 +239,8 @@ def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence
     file = Path(path)
     if suffixes:
         _require_suffix(file, suffixes)
-    for source in read if file.is_file() else ():
-        files = [] if source is None else files_here(str(source)) if is_address(source) else data_files(source)
-        if any(each.exists() and file.samefile(each) for each in files):
-            raise SplitError(f"{file} is read as well; write to another file.")
+    if file.is_file() and any(each.exists() and file.samefile(each) for data in read for each in files_of(data)):
+        raise SplitError(f"{file} is read as well; write to another file.")
     if not file.parent.is_dir():
         raise SplitError(f"there is no folder {file.parent}; make it, or name a file elsewhere.")
 
@@ -298,12 +284,10 @@ def not_written(place: str | Path, error: Exception) -> SplitError:
 
 
 def _write_tables(file: Path, parts: Iterator[pa.Table]) -> None:
-    with ExitStack() as stack:
-        writer: Any = None
-        for part in parts:
-            if writer is None:
-                opened = pa.csv.CSVWriter if file.suffix == ".csv" else partial(pq.ParquetWriter, compression="zstd")
-                writer = stack.enter_context(opened(file, part.schema.remove_metadata()))
+    first = next(parts).replace_schema_metadata(None)
+    opened = pa.csv.CSVWriter if file.suffix == ".csv" else partial(pq.ParquetWriter, compression="zstd")
+    with opened(file, first.schema) as writer:
+        for part in chain([first], parts):
             writer.write_table(part.replace_schema_metadata(None))
 
 
@@ -386,6 +370,5 @@ def require_room(data: Any, memory: str | int | None = None, columns: Collection
     source = source_of(data)
     names = [name for name in source.names if columns is None or name in columns]
     if (rows := source.about_rows) is not None:
-        fewer = ", or pass a table with fewer rows" + (", or name fewer features" if columns is None else "")
-        each = source.bytes_a_row(names) * TIMES_THE_TABLE
-        require_rows(rows, each, f"a model of {amount(len(names), 'column')}", memory, instead=fewer)
+        each, what = source.bytes_a_row(names) * TIMES_THE_TABLE, f"a model of {amount(len(names), 'column')}"
+        require_rows(rows, each, what, memory, instead=", or pass fewer rows, or features")

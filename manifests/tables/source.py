@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -115,11 +113,10 @@ class Stream(Source):
         return iter(self._batches(columns, rows))
 
 
-class ParquetFiles(Source):
+class ParquetFiles(Stream):
     """Parquet files of this machine, or objects of a file system, as one table; SplitError where columns differ."""
 
     def __init__(self, native: str, names: Sequence[str], files: Any = None) -> None:
-        self.native = native
         self.files, self._here = list(names), files is None
         with readable(native):
             data = pyarrow.dataset.dataset(self.files, schema=pa.schema([]), format="parquet", filesystem=files)
@@ -128,18 +125,10 @@ class ParquetFiles(Source):
                 schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
             schema = one_schema(names, schemas)
             self._data = pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
+        # From the footers: count_rows starts threads for them.
+        super().__init__(native, schema, self._of_each, lambda: int(sum(part.metadata.num_rows for part in parts)))
 
-    def _schema(self) -> pa.Schema:
-        return self._data.schema
-
-    @cached_property
-    def n_rows(self) -> int | None:
-        """The number of rows, from the footers: ``count_rows`` starts threads for them."""
-        return int(sum(part.metadata.num_rows for part in self._data.get_fragments()))
-
-    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Yield ``columns`` of one file after the other."""
-        require_columns(columns, self.names)
+    def _of_each(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
         with readable(self.native):
             read = self._data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
             yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
@@ -179,7 +168,7 @@ ODD = {
     UnicodeEncodeError: "holds text that is no Unicode, half of a pair of surrogates; correct it, as with "
     ".str.encode('utf-8', 'replace').str.decode('utf-8')",
 }
-SEVERAL_TYPES = b"evenfold.several_types"  # of a column that was read as text: the sentence that says why
+NO_ONE_TYPE = b"evenfold.several_types"  # of a column that was read as text: the sentence that says why
 UNLIKE_ARROW = (*ODD, pa.ArrowException, TypeError, NarwhalsError)
 
 
@@ -195,16 +184,12 @@ class Frame(Source):
         try:
             self._frame: Any = frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True)
             self._names = list(map(str, frame.column_names if isinstance(frame, pa.Table) else self._frame.columns))
-        except TypeError:
+        except (TypeError, NarwhalsError):
+            names = [str(name) for name in getattr(native, "columns", [])]
+            require_columns(names, names)  # says which is there twice
             lazy = "its .collect(), " if hasattr(native, "collect") else ""
             raise SplitError(
                 f"{type(native).__name__} is not a table; pass {lazy}a file, or a pandas, polars or pyarrow frame."
-            ) from None
-        except NarwhalsError as error:
-            names = [str(name) for name in getattr(native, "columns", [])]
-            require_columns(names, names)  # says which is there twice
-            raise SplitError(
-                f"the columns of the frame cannot be told apart ({' '.join(str(error).split())})."
             ) from None
 
     @cached_property
@@ -252,33 +237,25 @@ def _in_arrow(columns: nw.DataFrame[Any]) -> pa.Table:
     return table
 
 
-def _kind_of_value(value: Any) -> str:
-    if not isinstance(value, datetime):
-        return type(value).__name__
-    return f"{datetime.__name__} {'with' if value.tzinfo else 'without'} a time zone"
-
-
 def _alone(column: nw.DataFrame[Any], name: str, *, as_text: bool) -> tuple[pa.Field, pa.ChunkedArray]:
     """Return a column of a frame; as the text of its values where they have no one type and nobody named it."""
+    values = column[:, 0]
     try:
-        values = _in_arrow(column).column(0)
-        return pa.field(name, values.type), values
+        array = _in_arrow(column).column(0)
+        return pa.field(name, array.type), array
     except UNLIKE_ARROW as error:
-        kinds = Counter(map(_kind_of_value, column[:, 0].drop_nulls())).most_common()
-        types = listed(f"{n:,} {kind}" for kind, n in kinds)
-        why = f"holds values of several types ({types}); give it one, by .astype(str) or pandas.to_datetime"
-        if len(kinds) == 1:
-            why = f"cannot be read ({reason_of(error)}); give it one plain type"
+        kinds = {(type(value).__name__, getattr(value, "tzinfo", None) is not None) for value in values.drop_nulls()}
+        types = listed(f"{kind} with a zone" if zone else kind for kind, zone in sorted(kinds))
+        why = f"holds values of no one type ({types}); give it one, by .astype(str) or pandas.to_datetime"
         why = next((text for kind, text in ODD.items() if isinstance(error, kind)), why)
         if not as_text:
             raise SplitError(f"column {name!r} {why}.") from None
-    values = column[:, 0]
     texts = [
         None if empty else str(value).encode(errors="backslashreplace").decode()
         for value, empty in zip(values, values.is_null(), strict=True)
     ]
-    metadata = {SEVERAL_TYPES: f"column {name!r} {why}."} if len(kinds) > 1 else None
-    return pa.field(name, pa.large_string(), metadata=metadata), pa.chunked_array([pa.array(texts, pa.large_string())])
+    field = pa.field(name, pa.large_string(), metadata={NO_ONE_TYPE: f"column {name!r} {why}."})
+    return field, pa.chunked_array([pa.array(texts, pa.large_string())])
 
 
 def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
