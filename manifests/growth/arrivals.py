@@ -222,9 +222,9 @@ def unseen_categories(arrived: Arrived) -> Outcome:
     if arrived.snapshot is None:
         raise NotAsked("the categories of the last table were not kept")
     after, unseen = arrived.types, {}
-    for name, before in sorted(arrived.snapshot.categories.items()):
+    for name, categories in sorted(arrived.snapshot.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
-            unseen[name] = len(digests_of(arrived.joined.source, name) - set(before))
+            unseen[name] = len(digests_of(arrived.joined.source, name) - set(categories))
     target, before = arrived.manifest.spec.columns.target or "", arrived.kept_target
     if target in after and before is not None and not arrived.joined.is_numeric(target):
         now = pc.unique(arrived.joined.column(target).combine_chunks().drop_null())

@@ -294,13 +294,15 @@ def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> 
     columns, waits = spec.columns, np.zeros(table.num_rows, dtype=np.bool_)
     if spec.missing_target == "wait" and columns.target is not None:
         waits |= table.column(columns.target).is_null(nan_is_null=True).to_numpy()
+    if spec.on_immature == "use" or columns.time is None:
+        return waits
 
     def column(name: str) -> pa.ChunkedArray:
         return canonical_table(table, [name], types).column(name)
 
-    ends = None if spec.on_immature == "use" else label_ends(spec, column)
+    ends = label_ends(spec, column)
     if ends is not None:
-        waits |= ends > times_of(to_numpy(column(str(columns.time))), columns.time).max()
+        waits |= ends > times_of(to_numpy(column(columns.time)), columns.time).max()
     return waits
 
 
