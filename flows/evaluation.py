@@ -22,11 +22,17 @@ from evenfold.tasks.record.evaluations import failure_of, record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.record.studies import record_segments
 from evenfold.tasks.requests import EvaluateFields, ScoreFields
-from evenfold.tasks.runtime.files import data_reference, from_anywhere
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
 from evenfold.tasks.runtime.progress import say, saying
-from evenfold.tasks.scores import aggregate, aggregate_look, check_levels, unaggregated
-from evenfold.tasks.segments import NO_VALUE, evaluate_segment, segmented
+from evenfold.tasks.scores import (
+    NO_VALUE,
+    aggregate,
+    aggregate_look,
+    check_levels,
+    evaluate_segment,
+    segmented,
+    unaggregated,
+)
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_each, happened, run, tell
 from evenfold.tasks.work import further_pairs, work_of

@@ -21,10 +21,9 @@ import prefect
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks.parameters import Flag
-from evenfold.tasks.runtime.files import frames_are_tables, room
-from evenfold.tasks.runtime.home import CONSOLE, Home, overlapping
+from evenfold.tasks.runtime.home import CONSOLE, Home, frames_are_tables, overlapping
 from evenfold.tasks.runtime.limits import task_runner
-from evenfold.tasks.runtime.progress import at_stop, crash, setting, through_outages
+from evenfold.tasks.runtime.progress import at_stop, crash, room, setting, through_outages
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.steps import running

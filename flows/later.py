@@ -31,8 +31,7 @@ from evenfold.tasks.plans import stamp
 from evenfold.tasks.record.models.versions import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
-from evenfold.tasks.runtime.files import data_reference, from_anywhere
-from evenfold.tasks.runtime.home import prepare_environment
+from evenfold.tasks.runtime.home import data_reference, from_anywhere, prepare_environment
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.steps import run, running
 from evenfold.tasks.work import Work, kept_together, work_of

@@ -17,8 +17,7 @@ from evenfold.tasks.record.reading import finished_record, preimage_of_record
 from evenfold.tasks.requests import flat
 from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.results.store import nearest, ready
-from evenfold.tasks.runtime.files import from_anywhere
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, from_anywhere
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 

@@ -16,8 +16,7 @@ from evenfold.reports.page import listed
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters, requests as groups
 from evenfold.tasks.plans import check_columns, require_splittable
-from evenfold.tasks.runtime.files import data_reference, from_anywhere
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
 from evenfold.tasks.work import check_model
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 

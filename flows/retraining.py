@@ -30,8 +30,7 @@ from evenfold.tasks.record.reading import apparent_of
 from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.results.retrained import Opened, Retraining
-from evenfold.tasks.runtime.files import from_anywhere
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, from_anywhere
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
 from evenfold.tasks.splits import audit_split, check_table, keep_snapshot, newest, stage_extension, stage_split

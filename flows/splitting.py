@@ -14,8 +14,7 @@ from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
 from evenfold.tasks.plans import check_columns, forget_plans, require_splittable, split_in
 from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
-from evenfold.tasks.runtime.files import from_anywhere
-from evenfold.tasks.runtime.home import Settings, prepare_environment
+from evenfold.tasks.runtime.home import Settings, from_anywhere, prepare_environment
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.steps import finished, happened, run, tell
 

@@ -23,12 +23,13 @@ from .record.models.retraining import register_model as register_model, replay a
 from .record.splits import load_split as load_split, record_split as record_split
 from .record.studies import log_scores as log_scores
 from .results.retrained import Retraining as Retraining
-from .runtime.files import data_reference as data_reference, room as room
 from .runtime.home import (
     Home as Home,
     Settings as Settings,
+    data_reference as data_reference,
     locked as locked,
     prepare_environment as prepare_environment,
 )
+from .runtime.progress import room as room
 from .scores import aggregate as aggregate
 from .splits import audit_split as audit_split, extend as extend, split as split

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -22,7 +21,6 @@ from evenfold.tasks.runtime.home import Home, redacted
 
 LATE = timedelta(seconds=120)
 MOST_RUNS = 50
-PARTNERS = ("prefect", "mlflow")
 OURS = "evenfold"  # the tag of every deployment in prefect.yaml
 FEWEST_FREE_BYTES = 1_000_000_000
 
@@ -43,8 +41,7 @@ class Finding:
 def examine(home: Home) -> list[Finding]:
     """Return a finding per check; a check that itself fails is a finding too.
 
-    Nothing is changed, but a bucket that this home has not used yet is tried as its first use would. A home that is not
-    there is made only where a bucket, or a store of MLflow's elsewhere, is asked.
+    Nothing is changed, but a bucket that this home has not used yet is tried as its first use would.
     """
     findings: list[Finding] = []
     for name, (check, cure) in CHECKS.items():
@@ -63,7 +60,7 @@ def _versions(home: Home) -> Iterator[Finding]:
     from packaging.requirements import Requirement
 
     for wanted in map(Requirement, requires("evenfold") or ()):
-        if wanted.name in PARTNERS:
+        if wanted.name in ("prefect", "mlflow"):
             have = version(wanted.name)
             fits = wanted.specifier.contains(have)
             words, fix = (have, "") if fits else (f"{have}: this version was not tested", f"pip install '{wanted}'")
@@ -74,18 +71,14 @@ def _home(home: Home) -> Iterator[Finding]:
     places = {home.path: "home"}
     places.setdefault(home.shared, "mirror of shared results" if home.bucket else "shared results")
     for path, name in places.items():
-        # What may not be looked at is not there, and its nearest folder that may is asked; a link to nowhere is there.
         there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
-        try:
-            tempfile.TemporaryFile(dir=there).close()
-        except OSError as error:
-            yield Finding(name, False, f"{path} cannot be written: {error.strerror}", f"Make {there} writable.")
+        if not (there.is_dir() and os.access(there, os.W_OK)):
+            yield Finding(name, False, f"{path} cannot be written", f"Make {there} a folder that can be written.")
             continue
         free = shutil.disk_usage(there).free
-        roomy = free >= FEWEST_FREE_BYTES
-        fix = "" if roomy else "Free some space: evenfold clean --older-than 30d."
+        fix = "" if free >= FEWEST_FREE_BYTES else "Free some space: evenfold clean --older-than 30d."
         what = "is writable" if there == path else "can be made"
-        yield Finding(name, roomy, f"{path} {what}, {free / 1e9:.1f} GB are free", fix)
+        yield Finding(name, not fix, f"{path} {what}, {free / 1e9:.1f} GB are free", fix)
 
 
 def _bucket(home: Home) -> Iterator[Finding]:
@@ -134,41 +127,44 @@ def _prefect(home: Home) -> Iterator[Finding]:
 
 
 def deployed(client: Any, now: datetime) -> Iterator[Finding]:
-    """Yield what is wrong with deployments: none coming, none taken, what broke off, and the age of each success."""
-    silent, late, broken, ages = [], [], [], []
-    for deployment in (each for each in client.read_deployments() if not each.paused):
-        coming: list[Any] = []
-        if any(schedule.active for schedule in deployment.schedules):
-            coming = _runs(client, deployment, ["SCHEDULED"], "EXPECTED_START_TIME_ASC")
-            silent += [] if coming else [deployment.name]
-            late += [deployment.name] if coming and coming[0].expected_start_time < now - LATE else []
-        ours, retrains = OURS in deployment.tags, (deployment.entrypoint or "").endswith("retrain")
-        ended: list[Any] = []
-        if ours or retrains:
-            ended = _runs(client, deployment, ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], "END_TIME_DESC")
-        for run in takewhile(lambda run: not run.state.is_completed(), ended if ours else ()):
-            why = str(run.state.message).partition("\n")[0][:120]
-            broken.append(f"{run.name} ({run.state.name.upper()}: {why})")
-        if retrains and len(coming) > 1:
-            ages.append(_age(deployment, ended, coming, now))
-    yield _named(
-        "Prefect schedules", silent, "active schedules without a scheduled run", "every one has its next",
-        "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'.",
-    )  # fmt: skip
-    yield _named(
-        "Prefect workers", late, f"no run was taken for {LATE.seconds} s of", "no run waits for one",
-        "Start a worker for their pool (prefect worker start --pool ...), or look at its log.",
-    )  # fmt: skip
-    yield _named(
-        "Prefect runs", broken, f"{len(broken)} since the last that completed", "none broke off since the last success",
-        "Look at their logs. The next one goes on where they stopped: prefect deployment run ...",
-    )  # fmt: skip
-    yield from ages
+    """Yield a finding for each deployment of evenfold's that is not paused: what is wrong with it, or its last success.
+
+    Its schedule has no next run, no worker takes it, runs broke off since the last that completed, or that one is older
+    than one and a half times what the schedule asks for.
+    """
+    for deployment in client.read_deployments():
+        if deployment.paused or OURS not in deployment.tags:
+            continue
+        scheduled = any(schedule.active for schedule in deployment.schedules)
+        coming = _runs(client, deployment, ["SCHEDULED"], "EXPECTED_START_TIME_ASC") if scheduled else []
+        ended = _runs(client, deployment, ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], "END_TIME_DESC")
+        broken = list(takewhile(lambda run: not run.state.is_completed(), ended))
+        faults: dict[str, str] = {}  # each with what to do about it
+        if scheduled and not coming:
+            faults["its active schedule has no next run"] = SILENT
+        elif coming and coming[0].expected_start_time < now - LATE:
+            faults[f"no worker has taken its run for {LATE.seconds} s"] = IDLE
+        if broken:
+            why = str(broken[0].state.message).partition("\n")[0][:120]
+            words = f"{len(broken)} runs broke off since the last success, the last as {broken[0].state.name.upper()}"
+            faults[f"{words}: {why}"] = BROKEN
+        done = next((run for run in ended if run.state.is_completed()), None)
+        age = now - (done.end_time if done else deployment.created)
+        success = (
+            f"{'the last run succeeded' if done else 'no run has succeeded since it was deployed'} {_span(age)} ago"
+        )
+        if len(coming) > 1:
+            apart = coming[-1].expected_start_time - coming[-2].expected_start_time
+            success += f"; it is due every {_span(apart)}"
+            if age > 1.5 * apart:
+                faults[success] = OVERDUE
+        yield Finding(deployment.name, not faults, ", ".join(faults) or success, " ".join(faults.values()))
 
 
-def _named(check: str, names: list[str], what: str, fine: str, fix: str) -> Finding:
-    """Return the finding of a check that looks for what is not in order, which it names."""
-    return Finding(check, not names, f"{what}: {', '.join(names[:5])}" if names else fine, fix if names else "")
+SILENT = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
+IDLE = "Start a worker for its pool (prefect worker start --pool ...), or look at its log."
+BROKEN = "Look at their logs; the next one goes on where they stopped: prefect deployment run ..."
+OVERDUE = "Start one: prefect deployment run ..."
 
 
 def _runs(client: Any, deployment: Any, states: list[str], order: str) -> list[Any]:
@@ -178,17 +174,6 @@ def _runs(client: Any, deployment: Any, states: list[str], order: str) -> list[A
     wanted = {"deployment_id": {"any_": [deployment.id]}, "state": {"type": {"any_": states}}}
     runs = FlowRunFilter.model_validate(wanted)
     return list(client.read_flow_runs(flow_run_filter=runs, sort=FlowRunSort(order), limit=MOST_RUNS))
-
-
-def _age(deployment: Any, ended: list[Any], coming: list[Any], now: datetime) -> Finding:
-    """Return how old the last successful run of a schedule is, against how often it is due."""
-    done = next((run for run in ended if run.state.is_completed()), None)
-    apart = coming[-1].expected_start_time - coming[-2].expected_start_time
-    age = now - (done.end_time if done else deployment.created)
-    late = age > 1.5 * apart
-    message = f"{deployment.name}: {'the last one succeeded' if done else 'none has succeeded; it was deployed'} "
-    fix = "Look at the findings about runs and workers; start one: prefect deployment run ..." if late else ""
-    return Finding("retraining", not late, f"{message}{_span(age)} ago; it is due every {_span(apart)}", fix)
 
 
 def _span(time: timedelta) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,8 +15,7 @@ from evenfold.estimates.results import hearing
 
 from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef
 from .parameters import Model, TimeLimit
-from .runtime.files import parquet_bytes, write_aside
-from .runtime.home import Home
+from .runtime.home import Home, parquet_bytes, write_aside
 from .runtime.limits import limited, within
 from .runtime.progress import setting
 from .runtime.signing import sign
@@ -68,10 +68,10 @@ def _fit(split: SplitRef, i: Fits, model: Any, of: str | int) -> FitResult:
         else:
             frames = [fit_predictions(problem, train, test, **called, **how) for (train, test), called in job.fits]
             table, n_fits = pd.concat(frames, ignore_index=True), len(frames)
-    which: Any = i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i)
+    number: Any = i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i)
     return FitResult(
         key=key, split_id=work.manifest.split_id, fingerprint=work.fingerprint, model=problem.model,
-        i=which, of=of, scores=scores, predictions=keep_predictions(table, key), losses=losses, n_fits=n_fits,
+        i=number, of=of, scores=scores, predictions=keep_predictions(table, key), losses=losses, n_fits=n_fits,
     )  # fmt: skip
 
 
@@ -91,9 +91,8 @@ def fit_short(
     its result, None where it failed, which stops no other, and whether it came from the cache; ``refresh`` computes
     again what that holds. ``apart``: in a process of their own.
     """
-    return within(
-        inf if apart else None, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh
-    )
+    limit = inf if apart else None
+    return within(limit, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh)
 
 
 def _fit_each(
@@ -101,7 +100,7 @@ def _fit_each(
 ) -> list[tuple[FitResult | None, bool]]:
     with setting(REFRESHING, refresh):
         finished = [finished_here(fit_fold, split, i, model, of=of) for i in range(*block)]
-    return [(None if fit.error else fit.value, fit.cached) for fit in finished]
+    return [(fit.returned, fit.cached) for fit in finished]
 
 
 def final_key(work: Work, i: int | None = None) -> str:
@@ -140,20 +139,20 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     tell(f"{name}: {sentence}" for sentence in heard)
     import skops.io  # half a second for whoever keeps no model
 
-    path, content = Home.here().shared / "models" / f"{key}.skops", skops.io.dumps(trained)
-    write_aside(path, lambda aside: aside.write_bytes(content))
-    # Its digest is of these bytes: others may have written over the file where results are shared.
-    file = KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
+    file = _kept_file(Home.here().shared / "models" / f"{key}.skops", skops.io.dumps(trained))
     final = FinalModel(key=key, file=file, n_train=int(rows.size), learnt=final_key(work.without_metrics(), i))
     return final.model_copy(update={"signature": sign("model", final.claim)})
 
 
 def keep_predictions(table: pd.DataFrame | pa.Table, key: str) -> KeptFile:
     """Write a table of predictions or scores below the home, under its key."""
-    path = Home.here().scores / f"{key}.parquet"
     arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
     # Few numbers come twice: a dictionary of them would take a quarter more room, and a third more time to write.
     words: Any = [column.name for column in arrow.schema if not pa.types.is_primitive(column.type)]
-    content = parquet_bytes(arrow, use_dictionary=words)
+    return _kept_file(Home.here().scores / f"{key}.parquet", parquet_bytes(arrow, use_dictionary=words))
+
+
+def _kept_file(path: Path, content: bytes | memoryview) -> KeptFile:
     write_aside(path, lambda aside: aside.write_bytes(content))
+    # Its digest is of these bytes: others may have written over the file where results are shared.
     return KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())

@@ -27,12 +27,6 @@ def committing_place(final: Path) -> Path:
     return final.with_name(f".committing-{final.name}")
 
 
-def place_now(uri: str, staged: str) -> Path:
-    """Return where a manifest lies that is to lie at ``uri``: staged, being committed, or there."""
-    aside = [Path(staged), committing_place(Path(uri))] if staged else []
-    return next((place for place in aside if place.exists()), Path(uri))
-
-
 _OF_PYDANTIC = {name for name in dir(BaseModel) if not name.startswith(("_", "model_dump", "model_copy"))}
 
 
@@ -89,7 +83,9 @@ class SplitRef(Outcome):
     @property
     def folder(self) -> Path:
         """Return where the manifest lies now: at ``uri`` once it is committed, and before that aside."""
-        return place_now(self.uri, self.staged)
+        final = Path(self.uri)
+        aside = [Path(self.staged), committing_place(final)] if self.staged else []
+        return next((place for place in aside if place.exists()), final)
 
     def asked(self, spec: SplitSpec) -> Self:
         """Return the reference with the gates and the reasons to ignore a check of ``spec``, which move no row."""

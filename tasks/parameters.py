@@ -67,10 +67,6 @@ def repeats_of(repeats: Any) -> Any:
     raise SplitError(f"there cannot be {repeats!r} repeats of the folds; choose auto, or a number such as 10.")
 
 
-def _several(values: Any) -> Any:
-    return [values] if isinstance(values, str) else values
-
-
 def _metric(metric: Any) -> Any:
     if metric is None or isinstance(metric, str):
         return metric
@@ -80,7 +76,7 @@ def _metric(metric: Any) -> Any:
 
 
 def _metrics(metrics: Any) -> Any:
-    several = _several([metrics] if callable(metrics) else metrics)
+    several = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
     return [_metric(each) for each in several] if isinstance(several, (list, tuple)) else several
 
 
@@ -142,7 +138,7 @@ Folder = Annotated[
     run("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
 ]
 Target = Annotated[str | None, column("Column to predict.")]
-SomeNames = Annotated[SeveralNames | None, BeforeValidator(_several)]
+SomeNames = Annotated[SeveralNames | None, BeforeValidator(lambda names: [names] if isinstance(names, str) else names)]
 Group = Annotated[SomeNames, column("Column whose rows stay together; repeat for several, whose rows share any.")]
 Key = Annotated[SomeNames, column("Column that names each row; repeat for several.")]
 NSplits = Annotated[

@@ -27,7 +27,7 @@ from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
 from .references import manifest_folder, versions_below
 from .results.store import bucket_of
-from .runtime.files import from_anywhere
+from .runtime.home import from_anywhere
 
 MOST_MARKED = 20_000_000  # rows
 
@@ -72,29 +72,28 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     source = manifests.source_of(data, spec.types).settled()
     manifests.require_columns([*spec.columns.roles(), *spec.types], source.names)
     names = list(dict.fromkeys(name for name in (spec.columns.target, *spec.columns.grouped) if name))
+    blocks, rows = source.batches(names or source.names[:1]), 0
     if spec.may_wait:  # whether a row does may follow from the latest time of all
         times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
         table = source.table([*names, *times])
         blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
-        rows = table.num_rows
-    else:
-        blocks, rows = source.batches(names or source.names[:1]), 0
     for block in blocks:
-        rows += 0 if spec.may_wait else block.num_rows
+        rows += block.num_rows
         canonical = manifests.canonical_table(block, names, spec.types)
         if not spec.may_wait and any(column.null_count for column in canonical.columns):
             # All rows once more, so that the error counts the holes of the column and not of this block.
             canonical = manifests.canonical_table(source.table(names), names, spec.types)
         spec.require_complete(canonical)
     if rows == 1:
-        raise SplitError(f"{data} has 1 row; at least 2 are needed.")
+        raise SplitError(f"{data} has 1 row that can be split; at least 2 are needed.")
 
 
 def decided_elsewhere(home: Home, plan: Plan) -> Manifest | None:
     """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
-    others = (each for each in made_by(plan, home) if each.parent.name != plan.spec.name)
-    folder = next(filter(is_intact, others), None)
-    return None if folder is None else StoredManifest(folder).altered(spec=plan.spec, uri=None)
+    for folder in made_by(plan, home):
+        if folder.parent.name != plan.spec.name and is_intact(folder):
+            return StoredManifest(folder).altered(spec=plan.spec, uri=None)
+    return None
 
 
 def split_parts(decided: Plan | Manifest) -> dict[str, object]:

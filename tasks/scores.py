@@ -1,4 +1,4 @@
-"""The task that says what fits come to together."""
+"""The tasks that say what fits come to together, and what the rows of one segment come to on their own."""
 
 from __future__ import annotations
 
@@ -11,23 +11,38 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from evenfold.estimates import DrawScores, Estimate, EvaluationError, FoldScore, LevelScore, ModelSpec, Problem
 from evenfold.estimates.folds import best_baseline, no_better
+from evenfold.estimates.models.estimators import named_estimator
 from evenfold.estimates.promotion import ROLES, Difference, compare_draws
-from evenfold.manifests import Audit
+from evenfold.manifests import Audit, SplitSpec, canonical_table, read_table, require_columns
+from evenfold.manifests.audits.audit import CHECKS, LEARNING
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged
+from evenfold.manifests.fields import GateLimits
+from evenfold.manifests.plan import default_strategy
+from evenfold.manifests.store.state import is_numeric_target
+from evenfold.reports import verdict_of
 from evenfold.splitters import LabelSplitter, SplitError
 from numpy.typing import NDArray
 from pyarrow import parquet
 
 from evenfold import estimates
 
-from .outcomes import BLOCK, Evaluated, FitResult, SplitRef
-from .parameters import Intervals, Level
+from .fits import fit_fold
+from .outcomes import BLOCK, Evaluated, FitResult, Segment, SplitRef
+from .parameters import Intervals, Level, TimeLimit
 from .results.store import remember
 from .runtime.home import Home
-from .steps import step
-from .work import Work, key_of_fit, preimage_of_fits, work_of
+from .splits import audit_split, split as decide
+from .steps import finished_here, step
+from .work import Pair, Work, key_of_fit, preimage_of_fits, work_of
+
+MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hundredths of itself
+MOST_SEGMENTS, NO_VALUE = 10_000, "these rows name no segment."
+# What small models learn from rows is not asked of a segment: of so few they tell little, at three times its price.
+UNASKED: GateLimits = {name: "off" for name, (_, takes) in CHECKS.items() if takes in LEARNING}
 
 
 @step(run_name=lambda split, **_: f"combine the scores on {split.name}", retries=0)
@@ -100,19 +115,15 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
 
     Where a limit is given and there is nothing to compare, it fails: a gate that was asked for is never passed by.
     """
-    stored = split.stored()
     limits = gates_with(split.limits, {"level_gap": MODEL_GATES["level_gap"]})
+    gate = limits["level_gap"]
 
-    def asked() -> Outcome:
-        gate = limits["level_gap"]
-        try:
-            return gap_of_levels(levels, metric)
-        except NotAsked as why_not:
-            if gate is not None and gate.fails:
-                raise SplitError(f"{why_not}; name one (balance_on), or leave the gate out") from None
-            raise
+    def gap() -> Outcome:
+        if not levels and gate is not None and gate.fails:
+            raise SplitError("no column to balance on is named; name one (balance_on), or leave the gate out")
+        return gap_of_levels(levels, metric)
 
-    return judged(limits, {"level_gap": asked}, stored, n_rows=split.n_rows, features=[])
+    return judged(limits, {"level_gap": gap}, split.stored(), n_rows=split.n_rows, features=[])
 
 
 def unaggregated(
@@ -262,21 +273,31 @@ def _estimates_of(
         raise EvaluationError(
             "estimates from draws need the apparent score; pass apparent=fit_fold(split, 'all rows', model)."
         )
-    draws = scores_of_draws(evaluated)
-    apparent = evaluated.apparent
+    draws, apparent = scores_of_draws(evaluated), evaluated.apparent
+    baseline = _of_draws(work)
     if "out_of_bag" in work.manifest.splitter.promises:
         rows: NDArray[np.int64] = predictions["row"].to_numpy()
-        pairs = ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, MOST_FOR_SPREAD)))
-        drawn = estimates.Multiplicities.of(pairs, rows, work.problem.units(rows), work.problem.mass(rows))
+        drawn = estimates.Multiplicities.of(
+            _first_draws(work, MOST_FOR_SPREAD), rows, work.problem.units(rows), work.problem.mass(rows)
+        )
         seed: Any = work.manifest.spec.seed
         return estimates.bootstrap_aggregate(
             draws, apparent.score, predictions, work.problem, drawn=drawn, interval=interval, level=level,
-            baseline=_of_draws(work), seed=seed,
+            baseline=baseline, seed=seed,
         )  # fmt: skip
     stratified = work.manifest.splitter.needs.y != "ignored"
     return estimates.resampled_aggregate(
-        draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=_of_draws(work)
+        draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=baseline
     )
+
+
+def _first_draws(work: Work, most: int) -> list[tuple[int, Pair]]:
+    return [(i, work.pair(i)) for i in range(min(work.manifest.n_splits, most))]
+
+
+def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
+    # Of a block of draws: constants hardly differ from one to the next.
+    return estimates.baseline_of_draws(work.problem, _first_draws(work, BLOCK), work.problem.model.metrics)
 
 
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:
@@ -304,10 +325,61 @@ def _of_folds(
     )  # fmt: skip
 
 
-MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hundredths of itself
+def segmented(
+    data: str, spec: SplitSpec, model: ModelSpec, by: str
+) -> tuple[SplitSpec, ModelSpec, dict[str, pa.Table]]:
+    """Return the strategy and the recipe of every segment, as all rows decide them, and the rows of each by its value.
+
+    Rows without a value are called "". Raises SplitError or ModelError for what can be no segment's. O(n log n).
+    """
+    table, columns = read_table(data, types=spec.types), spec.columns
+    require_columns([by, *columns.roles(), *spec.types], table.column_names)
+    if by in columns.roles() or columns.target is None:
+        why = (
+            "plays a part in the split, and has one value in a segment" if columns.target else "has no target beside it"
+        )
+        raise SplitError(f"{by!r} {why}; name a target, and segments by a column that has no other part (by, --by).")
+    values = canonical_table(table, [by], spec.types).column(0).cast(pa.large_string()).fill_null("")
+    codes, order = pd.factorize(np.asarray(values.to_pylist(), dtype=object), sort=True)
+    # To a model that does not name it, by itself or as a parameter of its parts, a column of one value says nothing.
+    params = named_estimator(model.estimator, model.params).get_params() if model.estimator else {}
+    is_feature = by in (model.features or ()) or repr(by) in repr([*params.values()])
+    rest = table if is_feature else table.drop_columns([by])
+    if len(order) > MOST_SEGMENTS:
+        raise SplitError(
+            f"{by!r} has {len(order):,} values, and at most {MOST_SEGMENTS:,} can be segments; name another."
+        )
+    frame = rest.filter(pc.is_valid(rest[columns.target])).replace_schema_metadata(None).to_pandas()
+    model = model.model_copy(update={"exclude": tuple(name for name in model.exclude if is_feature or name != by)})
+    problem = Problem.of(frame, model, columns.target, columns.kept_from_models(model.features))
+    features = tuple(problem.features) if is_feature else model.features
+    recipe = problem.model.model_copy(
+        update={"metrics": problem.model.metrics[:1], "importance": "none", "features": features}
+    )
+    strategy = spec.strategy or default_strategy(
+        spec, lambda name: is_numeric_target(canonical_table(rest, [name], spec.types).column(0))
+    )
+    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    spec = spec.model_copy(update={"strategy": strategy})
+    return spec, recipe, {str(value): rest.take(pa.array(own)) for value, own in zip(order, rows, strict=True)}
 
 
-def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
-    # Of a block of draws: constants hardly differ from one to the next.
-    draws = [(i, work.pair(i)) for i in range(min(work.manifest.n_splits, BLOCK))]
-    return estimates.baseline_of_draws(work.problem, draws, work.problem.model.metrics)
+@step(run_name=lambda data, spec, *_, **__: f"evaluate {spec.name}", retries=0)
+def evaluate_segment(
+    data: str, spec: SplitSpec, model: ModelSpec, segment: str, *, interval: Intervals = "auto", level: Level = 0.95,
+    time_limit: TimeLimit = None,
+) -> Segment:  # fmt: skip
+    """Return the score of ``model`` on the rows of a segment, which are a table of their own; one task run for all.
+
+    Its split, its fits and its audit are kept as those of any other table. Raises SplitError, ModelError or
+    EvaluationError where it cannot be split or fitted.
+    """
+    split = finished_here(decide, data, spec).value
+    fits = [finished_here(fit_fold, split, block, model, time_limit=time_limit).value for block in split.blocks()]
+    whole = finished_here(fit_fold, split, "all rows", model).value if split.kind == "draws" else None
+    of = finished_here(aggregate, split, fits, apparent=whole, interval=interval, level=level).value
+    audit = finished_here(audit_split, split, features=of.features, gates=UNASKED).value
+    return Segment(
+        segment=segment, rows=split.n_rows, estimate=of.estimates[-1], audit=verdict_of(None, audit).word,
+        split_id=split.split_id,
+    )  # fmt: skip

@@ -23,8 +23,7 @@ from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefuse
 from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below, versions_in
 from evenfold.tasks.requests import SplitFields, flat
 from evenfold.tasks.results.store import Bucket, bucket_of, remember
-from evenfold.tasks.runtime.files import data_reference, from_anywhere, write_aside
-from evenfold.tasks.runtime.home import Home, Settings, locked
+from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked, write_aside
 from evenfold.tasks.runtime.limits import unlogged
 from evenfold.tasks.steps import is_refreshing, step
 

@@ -23,9 +23,9 @@ from uuid import UUID
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
+from evenfold.splitters.errors import is_deployed
 from evenfold.tasks.results.store import kept, ready
-from evenfold.tasks.runtime.files import frames_are_tables
-from evenfold.tasks.runtime.home import Settings, redacted, travelling
+from evenfold.tasks.runtime.home import Settings, frames_are_tables, redacted
 from evenfold.tasks.runtime.limits import ALONE, task_runner
 from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook
 from prefect import Task
@@ -74,9 +74,8 @@ class Body(Generic[P, R]):
         """Return what is kept of the function for these arguments, or compute and keep it; and whether it was kept."""
         with frames_are_tables():
             key = self.key_of(*args, **kwargs) if self.key_of else None
-        if key is None:
-            return self.fn(*args, **kwargs), False
-        return kept(key, lambda: self.fn(*args, **kwargs), again)
+        make = partial(self.fn, *args, **kwargs)
+        return (make(), False) if key is None else kept(key, make, again)
 
     def title(self, parameters: dict[str, Any]) -> str:
         """Return the name of a task run: the task's own where what it takes is not known yet, or bad."""
@@ -87,7 +86,9 @@ class Body(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         # A worker process has the function already, under the name of its task; what it lacks are the settings.
-        return _arrived, (sys.modules[self.fn.__module__], self.fn.__name__, travelling())
+        settings = {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_")}
+        settings |= {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
+        return _arrived, (sys.modules[self.fn.__module__], self.fn.__name__, settings)
 
 
 def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any, Any]:
@@ -113,12 +114,10 @@ class ByContent(CachePolicy):
         self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
     ) -> str | None:
         """Return the key of these inputs; None where nothing is kept, or they are bad: the task then says why."""
-        assert self.body is not None
-        assert self.body.key_of is not None
-        try:
-            key = self.body.key_of(**inputs)
-        except EvenfoldError:
-            return None
+        key: str | None = None
+        with suppress(EvenfoldError):
+            if self.body and self.body.key_of:
+                key = self.body.key_of(**inputs)
         if key is None:
             return None
         place = task_ctx.result_store
@@ -229,10 +228,8 @@ class Finished(Generic[R]):
 def workers_at_once() -> int | None:
     """Return how many steps run at once; None on a cluster, whose size is not known here."""
     flow = FlowRunContext.get()
-    if flow is None or _ENGINE.get() == "plain":
-        return Settings.here().n_workers
-    pool = flow.task_runner
-    return Settings.here().n_workers if isinstance(pool, (ThreadPoolTaskRunner, ProcessPoolTaskRunner)) else None
+    here = flow is None or isinstance(flow.task_runner, (ThreadPoolTaskRunner, ProcessPoolTaskRunner))
+    return Settings.here().n_workers if here or _ENGINE.get() == "plain" else None
 
 
 def run(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -287,21 +284,18 @@ def _submitted(
     submit: Callable[[tuple[Any, ...]], Any], calls: Calls
 ) -> Generator[tuple[int, Finished[Any]], None, Calls]:
     """Yield what each call came to, but for those whose pool broke under them, which are returned."""
-    futures, lost = {}, {}
-    for number, args in calls.items():
-        try:
+    futures: dict[Any, int] = {}
+    with suppress(BrokenExecutor):  # a pool that broke under earlier calls takes no more
+        for number, args in calls.items():
             futures[submit(args)] = number
-        except BrokenExecutor:  # a pool that broke under earlier calls takes no more
-            lost[number] = args
+    lost = dict(calls)
     for future in as_completed(list(futures)):
-        try:
+        done: Finished[Any] | None = None
+        with suppress(BrokenExecutor):
             future.wait()
             done = _came_to(future.state)
-        except BrokenExecutor as error:
-            done = Finished(error=error)
-        if isinstance(done.error, BrokenExecutor):
-            lost[futures[future]] = calls[futures[future]]
-        else:
+        if done is not None and not isinstance(done.error, BrokenExecutor):
+            del lost[futures[future]]
             yield futures[future], done
     return lost
 
@@ -330,9 +324,9 @@ def finished_here(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finish
     assert isinstance(task.fn, Body)
     try:
         value, cached = task.fn.kept(args, kwargs, REFRESHING.get())
+        return Finished(value, cached=cached)
     except Exception as error:
         return Finished(error=error)
-    return Finished(value, cached=cached)
 
 
 def publish(name: str, content: str | list[dict[str, object]], description: str) -> None:

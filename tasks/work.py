@@ -20,7 +20,7 @@ from evenfold.manifests import Manifest, NoRoomError, SplitSpec, digest_json
 from evenfold.manifests.balance import columns_of_folds, levels_of
 from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.canonical import coded
-from evenfold.manifests.tables.keys import WhichRows, waiting_rows
+from evenfold.manifests.tables.keys import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
 from evenfold.tasks.runtime.home import Settings
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from evenfold import estimates, manifests
 
-from .outcomes import Fits, SplitRef, place_now
+from .outcomes import Fits, SplitRef
 from .plans import split_parts, stamp, table_of
 from .results.preimages import Marks, Preimage
 
@@ -39,10 +39,10 @@ Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
-    ``digests``: of every column that the model reads, which ``reads`` returns in canonical form. ``place``: where each
-    row of the manifest stands in the problem; -1 for one that the data lack. ``keys_digest``: names the keys, which
-    stand beside the predictions. ``attributes``: of each column to balance on each row's level, and the levels' names.
-    ``roles``: the columns of the specification's roles. ``code``: the user's, where it is not the code of now.
+    ``digests``: of every column that the model reads. ``place``: where each row of the manifest stands in the problem;
+    -1 for one that the data lack. ``keys`` stand beside the predictions. ``attributes``: of each column to balance on
+    each row's level, and the levels' names. ``roles``: the columns of the specification's roles. ``marks``: makes what
+    tells later in how many rows a column has changed. ``code``: the user's, where it is not the code of now.
     """
 
     manifest: Manifest
@@ -50,10 +50,9 @@ class Work:
     digests: Mapping[str, Any]
     place: NDArray[np.int64]
     keys: pa.Table | None
-    keys_digest: str
-    attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
-    roles: pa.Table | None = None
-    reads: Callable[[], pa.Table] = pa.Table
+    attributes: dict[str, tuple[NDArray[np.int64], list[str]]]
+    roles: pa.Table
+    marks: Callable[[], Marks]
     code: dict[str, str] | None = None
     further: dict[str | int, list[Pair]] = field(default_factory=dict, init=False)  # see ``further_pairs``
 
@@ -62,13 +61,14 @@ class Work:
         """Return the digest of the values that the model reads."""
         return digest_json(self.digests)
 
+    @cached_property
+    def keys_digest(self) -> str:
+        """Return the digest of the keys, "positions" where there are none."""
+        return "positions" if self.keys is None else manifests.fingerprint(self.keys)
+
     def without_metrics(self) -> Work:
         """Return the same with a recipe that names no metrics, by which nothing is learnt."""
         return replace(self, problem=replace(self.problem, model=self.problem.model.model_copy(update={"metrics": ()})))
-
-    def marks(self) -> Marks:
-        """Return what tells later in how many rows a column has changed."""
-        return Marks.of(self.reads(), self.keys_digest)
 
     def pair(self, i: int) -> Pair:
         """Return split ``i`` as positions in the problem."""
@@ -115,63 +115,60 @@ class Work:
         return pa.table(columns, names=[*names, *beside], metadata=table.schema.metadata)
 
 
+# The last two, each by what it was loaded from: a recipe that the data completed (its task, its metrics) is the same
+# work as the one that was given.
+_LOADED: list[tuple[tuple[object, ...], tuple[ModelSpec, ModelSpec], Work]] = []
+_LOADING = threading.Lock()
+
+
 def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
     # A file that was written again is another table, and another manifest may lie where one was removed.
-    data = table_of(split)
-    recipe = ModelSpec.of(model)
-    state, folders = (*stamp(data), *recipe.code.items()), (split.uri, split.staged)
-    place = (data, state, folders, split.split_id, split.plan_id, split.rows)
+    data, recipe = table_of(split), ModelSpec.of(model)
+    state = (*stamp(data), *recipe.code.items())
+    place = (data, state, split.uri, split.staged, split.split_id, split.plan_id, split.rows)
     with _LOADING:  # folds that begin at once would each read the table, and hold it
         for number, (loaded, recipes, work) in enumerate(_LOADED):
             if loaded == place and recipe in recipes:
                 _LOADED.append(_LOADED.pop(number))
                 return work
-        work = _work(*place, recipe)
+        work = _work(split, data, recipe)
         _LOADED[:] = [*_LOADED[-1:], (place, (recipe, work.problem.model), work)]
     return work
 
 
-# A recipe that the data completed (its task, its metrics) is the same work as the one that was given.
-_LOADED: list[tuple[tuple[object, ...], tuple[ModelSpec, ModelSpec], Work]] = []
-_LOADING = threading.Lock()
-
-
-def _work(
-    data: str, _stamp: tuple[object, ...], places: tuple[str, str], split_id: str, plan_id: str, rows: WhichRows,
-    recipe: ModelSpec,
-) -> Work:  # fmt: skip
-    manifest = manifests.read_manifest(place_now(*places))
-    ids = manifest.split_id, manifest.plan_id
-    if ids != (split_id, plan_id):
-        was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), ids))
+def _work(split: SplitRef, data: str, recipe: ModelSpec) -> Work:
+    manifest = split.manifest()
+    if (manifest.split_id, manifest.plan_id) != (split.split_id, split.plan_id):
+        now = f"split {manifest.split_id[:16]} of plan {manifest.plan_id[:16]}"
         raise SplitError(
-            f"{manifest.name} {manifest.version} is another split than the one asked for ({now}, not {was}); "
-            "decide it or load it again."
+            f"{manifest.name} {manifest.version} is another split than the one asked for, {now}; decide it or load it "
+            "again."
         )
     table = _whole(data, manifest.spec, recipe)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # who asked for the known rows was told how many are left out
-        positions = manifest.positions(table, rows)
+        positions = manifest.positions(table, split.rows)
     present = positions >= 0
     ordered = table.take(positions[present])
     folds = columns_of_folds(ordered, manifest, manifest.in_use.codes[present])
     problem = _problem(ordered, manifest.spec, recipe, folds)
     digests = manifests.digests_of(manifests.canonical_table(ordered, problem.columns_read, manifest.types))
-    # The problem holds the present rows alone, in the manifest's order.
-    place = np.where(present, np.cumsum(present) - 1, -1)
-    keys = None if manifest.keys is None else manifest.keys.filter(present)
     watched = manifests.canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
-    attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
-    roles = ordered.select([name for name in manifest.spec.columns.roles() if name in ordered.column_names])
-    keys_digest = "positions" if keys is None else manifests.fingerprint(keys)
 
-    def reads() -> pa.Table:  # not held, for it takes the room of a second table
-        return manifests.canonical_table(
-            _whole(data, manifest.spec, recipe).take(positions[present]), problem.columns_read, manifest.types
-        )
+    def marks() -> Marks:  # of the table read again: to hold it would take the room of a second one
+        again = _whole(data, manifest.spec, recipe).take(positions[present])
+        return Marks.of(manifests.canonical_table(again, problem.columns_read, manifest.types), work.keys_digest)
 
-    return Work(manifest, problem, digests, place, keys, keys_digest, attributes, roles, reads)
+    work = Work(
+        manifest, problem, digests,
+        place=np.where(present, np.cumsum(present) - 1, -1),  # the problem holds the present rows alone
+        keys=None if manifest.keys is None else manifest.keys.filter(present),
+        attributes={name: levels_of(watched.column(name)) for name in watched.column_names},
+        roles=ordered.select([name for name in manifest.spec.columns.roles() if name in ordered.column_names]),
+        marks=marks,
+    )  # fmt: skip
+    return work
 
 
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -285,9 +282,8 @@ def job_of(work: Work, i: Fits, of: str | int = "folds") -> Job:
 
 def _of_split(work: Work, i: int) -> str:
     # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
-    membership, rows = work.manifest.membership, work.manifest.in_use.digest(i)
-    identity = [rows, *membership.split_name(i), membership.split_title(i)]
-    return digest_json(identity)
+    membership = work.manifest.membership
+    return digest_json([work.manifest.in_use.digest(i), *membership.split_name(i), membership.split_title(i)])
 
 
 def _fit_of(work: Work, i: int) -> tuple[Pair, Any]:
@@ -343,16 +339,13 @@ def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
     split has; SplitError where its strategy has no other folds. Empty where an interval method asks for none.
     """
     if purpose not in work.further:
-        if isinstance(purpose, str):
-            work.further[purpose] = _asked_pairs(work, purpose)
-        else:
-            work.further[purpose] = _repeated_pairs(work, purpose)
+        pairs = _asked_pairs(work, purpose) if isinstance(purpose, str) else _repeated_pairs(work, purpose)
+        work.further[purpose] = pairs
     return work.further[purpose]
 
 
 def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
     rows = work.at_hand(work.manifest.in_use.unlocked)
-    assert work.roles is not None
     folds = manifests.further_folds(work.manifest, work.roles.take(pa.array(rows)), n_repeats)
     return [
         (rows[folds[:, repeat] != fold], rows[folds[:, repeat] == fold])

@@ -35,8 +35,7 @@ from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, made_once, tracker_of
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
-from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
-from evenfold.tasks.runtime.home import Home, Settings, redacted
+from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, redacted, rename_unless_there
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_here, flow_run_tags, is_refreshing, publish, step

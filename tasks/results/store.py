@@ -28,8 +28,7 @@ from evenfold.manifests.store.header import other_identity, sha256
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 from evenfold.tasks.results.preimages import Marks, Preimage, differences, key_of_marks
-from evenfold.tasks.runtime.files import rename_unless_there, write_aside
-from evenfold.tasks.runtime.home import Home, locked
+from evenfold.tasks.runtime.home import Home, locked, rename_unless_there, write_aside
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 
 KINDS: dict[str, type[Outcome]] = {
@@ -236,10 +235,10 @@ _PACKAGES = {"s3": "'evenfold[s3]'", "gs": "gcsfs", "abfs": "adlfs"}
 def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:
     """Return a result as JSON with every name of a file or a split changed, wherever it stands."""
 
-    def changed(naming: Naming) -> Naming:
+    def hook(naming: Naming) -> Naming:
         return change(naming) if "uri" in naming or {"path", "sha256"} <= set(naming) else naming
 
-    return json.dumps(json.loads(text, object_hook=changed)).encode()
+    return json.dumps(json.loads(text, object_hook=hook)).encode()
 
 
 R = TypeVar("R")
@@ -270,11 +269,9 @@ def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]
 
 def ready(key: str) -> Outcome | None:
     """Return what is kept under ``key``, here or in the shared bucket; None where there is none to trust."""
-    home = Home.here()
-    try:
+    home, value = Home.here(), None
+    with suppress(OSError):
         value = read(key, (home.results / key).read_bytes())
-    except OSError:
-        value = None
     if value is None and (bucket := bucket_of(home)) and (value := bucket.result(key)):
         keep(key, value)
     return value
@@ -319,13 +316,10 @@ def bucket_of(home: Home) -> Bucket | None:
     return _bucket(home.bucket, home.shared) if home.bucket else None
 
 
-@lru_cache(maxsize=2)
-def _bucket(url: str, mirror: Path) -> Bucket:
-    return Bucket(url, mirror)
+_bucket = lru_cache(maxsize=2)(Bucket)
 
 
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-HALF_WRITTEN_SECONDS = SECONDS["d"]
 
 
 def age_of(text: str) -> int:
@@ -342,7 +336,6 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
     They are made again when they are needed. Manifests are not touched. Returns the bytes of each file that was
     removed, or with ``dry_run`` would be.
     """
-    limits = {True: min(older_than, HALF_WRITTEN_SECONDS), False: older_than}  # by whether a kill left it half written
     storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
     places = (home.results, home.scores, home.shared / "models", home.data, storage)
     left = (home.path.glob(".writing-*"), (home.shared / "snapshots").glob(".writing-*"))  # but what a kill left there
@@ -350,8 +343,8 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
     for path in [each for each in chain(*(place.rglob("*") for place in places), *left) if each.is_file()]:
         status = path.stat()
         # Some systems do not note when files are read; then the time of writing is all there is.
-        idle = time.time() - max(status.st_mtime, status.st_atime)
-        if idle > limits[path.name.startswith(".writing-")]:
+        idle, is_half_written = time.time() - max(status.st_mtime, status.st_atime), path.name.startswith(".writing-")
+        if idle > (min(older_than, SECONDS["d"]) if is_half_written else older_than):
             sizes.append(status.st_size)
             if not dry_run:
                 path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Settings, where everything lies, and what Prefect and MLflow are told about it; locks; and passwords left out.
+"""Settings, the home and its files, what Prefect and MLflow are told about them, locks, and passwords left out.
 
-Locks of files free themselves when their holder dies. What is shown, logged, recorded or kept in a file goes through
-``redacted``: passwords stay where they were set.
+Files appear whole or not at all; locks of files free themselves when their holder dies. What is shown, logged, recorded
+or kept in a file goes through ``redacted``: passwords stay where they were set.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
+from evenfold.estimates.errors import ModelError
 from evenfold.splitters import SplitError
-from evenfold.splitters.errors import SHOWN, is_deployed, without_secrets
+from evenfold.splitters.errors import SHOWN, without_secrets
+from evenfold.splitters.untrusted import is_address
 from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -149,12 +152,6 @@ def _read(_environment: tuple[tuple[str, str | None], ...]) -> Settings:
         name = str(first["loc"][0])
         wanted = Settings.model_fields[name].description
         raise SplitError(f"EVENFOLD_{name.upper()} is {first['input']!r}; set {wanted}.") from None
-
-
-def travelling() -> dict[str, str]:
-    """Return the settings that a task takes along to another process or machine."""
-    closed = {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
-    return closed | {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_")}
 
 
 # Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to
@@ -309,3 +306,70 @@ def embedded_settings(home: Home) -> dict[str, str]:
     # Nobody else writes there: what Prefect keeps, it loads as its file says.
     places = {"PREFECT_HOME": home.path / "prefect", "PREFECT_LOCAL_STORAGE_PATH": home.path / "prefect" / "storage"}
     return {name: str(place) for name, place in places.items()} | EMBEDDED
+
+
+def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let ``write`` fill a file beside ``path``, then put it in place at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.parent / f".writing-{uuid4().hex}{path.suffix}"
+    try:
+        write(aside)
+        os.replace(aside, path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def parquet_bytes(table: Any, **options: Any) -> memoryview:
+    """Return the content of a Parquet file of ``table``, of which a name or digest is made without reading it again."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink, compression="zstd", **options)
+    return memoryview(sink.getvalue())
+
+
+def rename_unless_there(aside: Path, folder: Path) -> None:
+    """Put a complete folder in its place, where no other process was first with the same one."""
+    try:
+        aside.rename(folder)
+    except OSError:  # "exists" or "not empty", by the system
+        if not folder.exists():
+            raise
+
+
+def from_anywhere(data: str) -> str:
+    """Return a path or address that means the same in a worker with another working directory; "" is none anywhere."""
+    from evenfold.manifests.tables.read import from_everywhere
+
+    return from_everywhere(data) if is_address(data) else data and os.path.abspath(data)
+
+
+def data_reference(data: Any, home: Home) -> str:
+    """Return a path that names ``data``: a path as it is, a frame as a Parquet file below the home, by content.
+
+    A file that is there already is not written again, nor does its time of writing move: what was kept of it counts.
+    ``evenfold clean`` removes those that nobody read for long.
+    """
+    if isinstance(data, (str, Path)):
+        return str(data)
+    from evenfold.manifests import read_table
+
+    content = parquet_bytes(read_table(data).replace_schema_metadata(None))
+    path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
+    if not path.exists():
+        home.make()
+        write_aside(path, lambda aside: aside.write_bytes(content))
+    return str(path)
+
+
+@contextmanager
+def frames_are_tables() -> Iterator[None]:
+    """Have what is refused inside the block say "the table" of a frame's file, which nobody has named."""
+    try:
+        yield
+    except (SplitError, ModelError) as error:
+        of_a_frame = rf"{re.escape(str(Home.here().data))}/[0-9a-f]{{32}}\.parquet"
+        error.args = (re.sub(of_a_frame, "the table", str(error)),)
+        raise

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import pickle
+import re
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
-import traceback
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, wait
 from contextvars import ContextVar
 from functools import cache, lru_cache
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import joblib
 from evenfold.estimates import EvaluationError
-from evenfold.splitters import EvenfoldError, SplitError
+from evenfold.splitters import SplitError
 from evenfold.splitters.untrusted import import_beforehand
 from evenfold.tasks.runtime.home import Settings, overlapping
+from joblib.externals import loky
 from threadpoolctl import ThreadpoolController
 
 R = TypeVar("R")
@@ -39,117 +36,67 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
 
     The process has this one's environment and folder, and ends with it. Imports, some 3 seconds for the first, do not
     count. Raises EvaluationError, which names the step, when the time is up or none at all, or the process dies or does
-    not start, and the errors of ours that the function raises.
+    not start, and what the function raises.
     """
     if seconds is None:
         return function(*arguments)
     if not seconds > 0:
         raise EvaluationError(f"{name}: time_limit={seconds} is no time to fit in; give more than 0 seconds, or None.")
-    idle = _IDLE.setdefault(os.getpid(), [])
-    worker = idle.pop() if idle else _Worker()
+    idle, is_idle = _IDLE.setdefault(os.getpid(), []), False
+    pool = idle.pop() if idle else loky.ProcessPoolExecutor(1, initializer=begin_worker, initargs=(os.getpid(),))
     try:
-        value, error = worker.answer(pickle.dumps((function, arguments)), seconds, name)
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(worker.process.pid, signal.SIGKILL)
-        raise
-    idle.append(worker)
-    if error is not None:
-        raise error
-    result: R = value
-    return result
+        loaded = [module for module in sys.modules if module.partition(".")[0] in ("sklearn", "imblearn")]
+        ready = pool.submit(_prepare, sys.path, dict(os.environ), os.getcwd(), ["evenfold.tasks.fits", *loaded])
+        if not wait([ready], START_SECONDS).done:
+            raise EvaluationError(f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?")
+        fit = pool.submit(function, *arguments)
+        if not wait([fit], min(seconds, MOST_SECONDS)).done:
+            raise EvaluationError(
+                f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
+            )
+        if isinstance(error := fit.exception(), BrokenExecutor):
+            codes = ", ".join(re.findall(r"\w+\(-?\d+\)", str(error)))
+            raise EvaluationError(f"{name}: its process ended with {codes or 'an error'} and no result.") from None
+        is_idle = True
+        result: R = fit.result()
+        return result
+    except AssertionError:  # of multiprocessing
+        raise EvaluationError(
+            f"{name}: time_limit={seconds:g} asks for a process, and the worker of Dask that fits is a daemon, which "
+            "may start none; start its workers with the setting distributed.worker.daemon: false."
+        ) from None
+    finally:
+        if is_idle:
+            idle.append(pool)
+        else:
+            pool.shutdown(kill_workers=True)
 
 
-class _Worker:
-    """A process that forks one for each request, which has the imports and nothing else of those before.
-
-    Joblib's loky would start none in a Dask worker, which is a daemon of multiprocessing's (AssertionError).
-    """
-
-    def __init__(self) -> None:
-        self.socket, theirs = socket.socketpair()
-        self.pipe, self.output = self.socket.makefile("rwb"), tempfile.TemporaryFile()  # noqa: SIM115
-        # What fits need, imported once; beside Linux it is not safe to fork what has libraries. Of what is loaded here
-        # these alone: others may start threads, which a fork would not have.
-        loaded = [name for name in sys.modules if name.partition(".")[0] in ("sklearn", "imblearn")]
-        beforehand = ["evenfold.tasks.fits", *loaded] if sys.platform == "linux" else []
-        command = f"from {__name__} import answer_requests; answer_requests({beforehand!r})"
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", command], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=self.output,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-                start_new_session=True,
-            )  # fmt: skip
-
-    def answer(self, request: bytes, seconds: float, name: str) -> tuple[Any, Exception | None]:
-        """Return what the function of a request returns, or the error of ours that it raises."""
-        self.socket.settimeout(START_SECONDS)
-        begun = False
-        try:
-            # As bytes: the request is unpickled once the paths are set, for it may name modules that only these find.
-            pickle.dump((sys.path, dict(os.environ), os.getcwd(), request), self.pipe)
-            self.pipe.flush()
-            begun = pickle.load(self.pipe)
-            self.socket.settimeout(min(seconds, MOST_SECONDS))
-            answer: tuple[Any, Exception | None] = pickle.load(self.pipe)
-            return answer
-        except TimeoutError:
-            took = f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
-            late = f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?"
-            raise EvaluationError(took if begun else late) from None
-        except (EOFError, ConnectionError):
-            code = self.process.wait()
-            self.output.seek(0)
-            last = self.output.read().decode(errors="replace").strip().rpartition("\n")[2]
-            raise EvaluationError(f"{name}: its process ended with code {code} and no result ({last[:300]}).") from None
+_IDLE: dict[int, list[Any]] = {}  # of each process, for a fork has none
 
 
-_IDLE: dict[int, list[_Worker]] = {}  # of each process, for a fork has none
-
-
-def answer_requests(preloaded: list[str]) -> None:
-    """Fork a process for every request that comes over stdin; when that ends, or one of them badly, end with it."""
-    import_beforehand(preloaded)
-    pipe, requests = socket.socket(fileno=0).makefile("rwb"), SimpleQueue[tuple[Any, ...]]()
-
-    def read() -> None:
-        with contextlib.suppress(EOFError):
-            while True:
-                requests.put(pickle.load(pipe))
-        os.killpg(0, signal.SIGKILL)  # the fit too, and whatever it has started
-
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        request = requests.get()
-        if not (fit := os.fork()):
-            os._exit(_answer(pipe, *request))
-        if code := os.waitstatus_to_exitcode(os.waitpid(fit, 0)[1]):
-            os._exit(abs(code))
-
-
-def _answer(pipe: Any, path: list[str], environment: dict[str, str], folder: str, request: bytes) -> int:
-    """Run a request, which is from this very user's process, and return an exit code."""
+def _prepare(path: list[str], environment: dict[str, str], folder: str, modules: list[str]) -> None:
+    """Make this process like the one that asks for a fit, with what fits need imported."""
     sys.path[:] = path
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed()  # else every fork would draw the same
-    try:
-        function, arguments = pickle.loads(request)
-        _tell(pipe, True)
-        _tell(pipe, (function(*arguments), None))
-    except EvenfoldError as error:
-        _tell(pipe, (None, error))
-    except BaseException:
-        traceback.print_exc()
-        return 1
-    return 0
+    import_beforehand(modules)
 
 
-def _tell(pipe: Any, message: Any) -> None:
-    pickle.dump(message, pipe)
-    pipe.flush()
+def begin_worker(parent: int) -> None:
+    """Have this process, and what it starts, killed within a second of its parent's end.
+
+    By PR_SET_PDEATHSIG the end of the thread that started it would end it as well.
+    """
+    os.setpgrp()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=1)
@@ -229,8 +176,10 @@ def task_runner() -> Any:
     cluster: Any
     try:
         if runner == "dask":
+            import dask
             import prefect_dask
 
+            dask.config.set({"distributed.worker.daemon": False})  # a daemon may not start what a time limit kills
             alone = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
             cluster = prefect_dask.DaskTaskRunner
             return cluster(address=address) if address else cluster(cluster_kwargs=alone)
@@ -241,14 +190,6 @@ def task_runner() -> Any:
         raise SplitError(f"EVENFOLD_RUNNER is {runner!r} and {error.name} is not installed; {package}.") from None
     alone, cluster = {"num_cpus": n_workers, "include_dashboard": False}, prefect_ray.RayTaskRunner
     return cluster(address=address) if address else cluster(init_kwargs=alone)
-
-
-def begin_in_pool(parent: int) -> None:
-    """Begin a worker of a pool: on Linux it is killed when its parent ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
 
 
 def _processes(n_workers: int) -> Any:
@@ -262,4 +203,4 @@ def _processes(n_workers: int) -> Any:
         SettingsContext(profile=of_flow.profile, settings=of_flow.settings).__enter__()
         return lambda message_type, message_payload: (message_type, message_payload)
 
-    return ProcessPoolTaskRunner(n_workers, [as_in_the_flow], begin_in_pool, (os.getpid(),))
+    return ProcessPoolTaskRunner(n_workers, [as_in_the_flow], begin_worker, (os.getpid(),))

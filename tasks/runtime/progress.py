@@ -7,7 +7,9 @@ request is to blame.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import signal
 import socket
 import sys
@@ -19,8 +21,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
+from evenfold.splitters import SplitError
 
-from .home import redacted
+from .home import Home, redacted
 
 R = TypeVar("R")
 Say = Callable[[str, int, int], None]
@@ -32,9 +35,8 @@ def log(message: str, **facts: Any) -> None:
     from prefect import get_run_logger
     from prefect.exceptions import MissingContextError
 
-    text = " ".join(f"{name}={value}" for name, value in facts.items())
     with contextlib.suppress(MissingContextError):
-        get_run_logger().info(f"{message} {text}".strip())
+        get_run_logger().info(" ".join([message, *(f"{name}={value}" for name, value in facts.items())]))
 
 
 def _to_the_log(what: str, done: int, of: int) -> None:
@@ -79,13 +81,13 @@ def shown_in_a_notebook() -> Iterator[None]:
     as well.
     """
     # IPython's display where a kernel runs this; elsewhere nothing is imported for it.
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
     if getattr(shell, "kernel", None) is None or SAY.get() is not _to_the_log:
         yield
         return
-    begun, end = time.monotonic(), "stopped after"
-    line = sys.modules["IPython.display"].__dict__["display"]({"text/plain": ""}, raw=True, display_id=True)
+    begun = time.monotonic()
+    line = ipython.display.display({"text/plain": ""}, raw=True, display_id=True)
 
     def show(words: str) -> None:
         line.update({"text/plain": f"{words} {time.monotonic() - begun:.0f} s"}, raw=True)
@@ -94,12 +96,9 @@ def shown_in_a_notebook() -> Iterator[None]:
         _to_the_log(what, done, of)
         show(f"{what}: {done:,} of {of:,}," if of > 1 else f"{what},")
 
-    try:
-        with setting(SAY, say_here):
-            yield
-        end = "done after"
-    finally:
-        show(end)
+    with setting(SAY, say_here):
+        yield
+    show("done after")
 
 
 SECONDS = 2.0
@@ -164,17 +163,13 @@ def _end(ours: socket.socket) -> None:
     message = f"{cursor}evenfold: stopped by {SIGNALS[signal.Signals(number)]}; what is finished is kept, and the same "
     with contextlib.suppress(OSError):
         os.write(2, f"{message}command goes on from there.\n".encode())
-    threads = [threading.Thread(target=_quietly, args=(ending,), daemon=True) for ending in ENDINGS]
+    threading.excepthook = lambda _: None  # what cannot be marked now is found and completed by the next run
+    threads = [threading.Thread(target=ending, daemon=True) for ending in ENDINGS]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(SECONDS / len(threads))
     os._exit(128 + number)
-
-
-def _quietly(ending: Callable[[], object]) -> None:
-    with contextlib.suppress(Exception):  # what cannot be marked now is found and completed by the next run
-        ending()
 
 
 # Retries of a flow of Prefect's have one delay, and try a user's mistake as often.
@@ -191,19 +186,17 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def unreachable(error: BaseException) -> bool:
     """Return whether an error comes from a server or store that could not be reached, is overloaded, or failed."""
-    return any(map(_is_outage, causes(error)))
+    for cause in causes(error):
+        kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(cause).__mro__}
+        client = type(cause).__module__.partition(".")[0] in ("requests", "urllib3", "http")
+        busy = "database is locked" in str(cause)  # as SQLite says of a store that another process holds
+        answer = getattr(cause, "response", None) if ("httpx", "HTTPStatusError") in kinds else None
+        failed = answer is not None and answer.status_code >= 500  # as Prefect answers while its database is away
+        if client or busy or failed or isinstance(cause, ConnectionError) or kinds & _ERRORS:
+            return True
+    return False
 
 
-def _is_outage(error: BaseException) -> bool:
-    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__}
-    client = type(error).__module__.partition(".")[0] in _CLIENTS
-    busy = "database is locked" in str(error)  # as SQLite says of a store that another process holds
-    answer = getattr(error, "response", None) if ("httpx", "HTTPStatusError") in kinds else None
-    failed = answer is not None and answer.status_code >= 500  # as Prefect answers while its database is away
-    return client or busy or failed or isinstance(error, ConnectionError) or bool(kinds & _ERRORS)
-
-
-_CLIENTS = ("requests", "urllib3", "http")
 _ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aiohttp", "ClientConnectionError")}
 
 
@@ -225,7 +218,7 @@ def through_outages(work: Callable[[], R]) -> R:
             seconds = next(waits, None)
             if seconds is None or not unreachable(error):
                 raise outage_of(error) from error
-            log("a server is out of reach", again_in_seconds=seconds, error=_said(error))
+            log(str(outage_of(error)), again_in_seconds=seconds)
             time.sleep(seconds)
 
 
@@ -233,11 +226,29 @@ def outage_of(error: Exception) -> EvaluationError:
     """Return what is said of an outage; raises an error that is none."""
     if isinstance(error, EvaluationError) or not unreachable(error):
         raise error
+    words = redacted(str(error).strip().partition("\n")[0][:300]) or type(error).__name__
     return EvaluationError(
-        f"a server or store that this needs is busy or out of reach ({_said(error)}); what is finished is kept: "
-        "run it again."
+        f"a server or store that this needs is busy or out of reach ({words}); what is finished is kept: run it again."
     )
 
 
-def _said(error: Exception) -> str:
-    return redacted(str(error).strip().partition("\n")[0][:300]) or type(error).__name__
+@contextlib.contextmanager
+def room(home: Home) -> Iterator[None]:
+    """Say in a sentence that a disk is full, whatever met it first: raises EvaluationError instead of its error."""
+    try:
+        yield
+    except (EvaluationError, SplitError):  # not a gate or a model that failed for want of room: that is the news
+        raise
+    except Exception as error:
+        if not any(map(_is_full, causes(error))):
+            raise
+        raise EvaluationError(
+            f"no space is left, or the disk refuses to write, for {home.path}, {home.shared} or {home.tracking_uri}; "
+            "make some (evenfold clean --older-than 30d) and run it again: what was finished is kept."
+        ) from error
+
+
+def _is_full(error: BaseException) -> bool:
+    by_number = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    # As SQLite says it, in words only.
+    return by_number or re.search("disk is full|No space left on device|disk I/O error", str(error)) is not None

@@ -28,28 +28,25 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
-from .files import write_aside
-from .home import Home, embedded_settings, locked
+from .home import Home, embedded_settings, locked, write_aside
 from .progress import say
 
 START_SECONDS = 300.0
 STARTING = "starting Prefect's embedded server, 10 to 20 s (evenfold up keeps one; --engine plain needs none)"
-_KEPT = """
-import sys, uvicorn
+# One that is not kept lives until its stdin ends, which a kill -9 of who started it closes: by PR_SET_PDEATHSIG the end
+# of a thread would end it.
+_SERVER = """
+import os, signal, sys, threading, time, uvicorn
 from prefect.server.api.server import create_app
-uvicorn.run(create_app(ephemeral=True, final=True), port=int(sys.argv[1]), log_level="error", lifespan="on",
-            timeout_graceful_shutdown=3)
-"""
-# Until a kill -9 closes the other end of its stdin: by PR_SET_PDEATHSIG the end of a thread would end it.
-_OWNED = f"""
-import os, signal, sys, threading, time
 def end_with_starter():
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(5)
     os._exit(1)
-threading.Thread(target=end_with_starter, daemon=True).start()
-{_KEPT}
+if sys.argv[2] == "own":
+    threading.Thread(target=end_with_starter, daemon=True).start()
+uvicorn.run(create_app(ephemeral=True, final=True), port=int(sys.argv[1]), log_level="error", lifespan="on",
+            timeout_graceful_shutdown=3)
 """
 
 
@@ -57,10 +54,15 @@ threading.Thread(target=end_with_starter, daemon=True).start()
 class Kept:
     """A server that stays for the commands of a home, as the home's ``server.json`` names it."""
 
-    address: str
+    port: int
     pid: int
     mark: str
     prefect: str
+
+    @property
+    def address(self) -> str:
+        """Return its address, which is on this machine."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def api(self) -> str:
@@ -74,8 +76,8 @@ def kept_server(home: Home) -> Kept | None:
         server = Kept(**json.loads(_record(home).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    lives = mark_of(server.pid) == server.mark and server.address.startswith("http://127.0.0.1:")
-    return server if lives and server.prefect == prefect.__version__ and _answers(server.api, 10.0) else None
+    lives = mark_of(server.pid) == server.mark and server.prefect == prefect.__version__
+    return server if lives and _answers(server.address, 10.0) else None
 
 
 def keep_server(home: Home) -> Kept:
@@ -84,8 +86,8 @@ def keep_server(home: Home) -> Kept:
     with locked(home.locks, "kept server"):
         if server := kept_server(home):
             return server
-        address, process = _started(home, keep=True)
-        server = Kept(address, process.pid, mark_of(process.pid), prefect.__version__)
+        port, process = _started(home, keep=True)
+        server = Kept(port, process.pid, mark_of(process.pid), prefect.__version__)
         write_aside(_record(home), lambda aside: aside.write_text(json.dumps(asdict(server)), encoding="utf-8"))
         return server
 
@@ -118,14 +120,13 @@ def _record(home: Home) -> Path:
     return home.path / "server.json"
 
 
-_OWN: dict[Path, tuple[str, subprocess.Popen[bytes]]] = {}  # the address and the process of one home's, or none
+_OWN: dict[Path, tuple[int, subprocess.Popen[bytes]]] = {}  # the port and the process of one home's, or none
 _GUARD = threading.Lock()
 
 
 def api_of(home: Home) -> str:
     """Return the API of the server that flows of a home use: the kept one, or this process's own, started once."""
-    server = kept_server(home)
-    if server is not None:
+    if server := kept_server(home):
         return server.api
     with _GUARD:
         if home.path not in _OWN or _OWN[home.path][1].poll() is not None:
@@ -138,7 +139,7 @@ def api_of(home: Home) -> str:
                 ready.parent.mkdir(parents=True, exist_ok=True)
                 ready.touch()
             atexit.register(end_own_server)
-        return f"{_OWN[home.path][0]}/api"
+        return f"http://127.0.0.1:{_OWN[home.path][0]}/api"
 
 
 def end_own_server() -> None:
@@ -175,8 +176,8 @@ def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
     return n_runs
 
 
-def _started(home: Home, keep: bool = False) -> tuple[str, subprocess.Popen[bytes]]:
-    """Return the address of a new server and its process; raises EvaluationError where none answers."""
+def _started(home: Home, keep: bool = False) -> tuple[int, subprocess.Popen[bytes]]:
+    """Return the port of a new server and its process; raises EvaluationError where none answers."""
     home.make()
     log = home.path / "prefect" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -189,13 +190,13 @@ def _started(home: Home, keep: bool = False) -> tuple[str, subprocess.Popen[byte
             port = int(probe.getsockname()[1])
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _KEPT if keep else _OWNED, str(port)], env=env,
+                [sys.executable, "-P", "-c", _SERVER, str(port), "kept" if keep else "own"], env=env,
                 stdin=subprocess.DEVNULL if keep else subprocess.PIPE, stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
         until = time.monotonic() + START_SECONDS
         while process.poll() is None and time.monotonic() < until:
-            if _answers(f"http://127.0.0.1:{port}/api", 5.0):
-                return f"http://127.0.0.1:{port}", process
+            if _answers(f"http://127.0.0.1:{port}", 5.0):
+                return port, process
             time.sleep(0.05)
         process.kill()
     last = log.read_text(errors="replace").strip().rpartition("\n")[2]
@@ -207,9 +208,9 @@ def _started(home: Home, keep: bool = False) -> tuple[str, subprocess.Popen[byte
 _HERE = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine
 
 
-def _answers(api: str, seconds: float) -> bool:
+def _answers(address: str, seconds: float) -> bool:
     try:
-        with _HERE.open(f"{api}/health", timeout=seconds) as answer:
+        with _HERE.open(f"{address}/api/health", timeout=seconds) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

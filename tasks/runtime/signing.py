@@ -19,8 +19,7 @@ from typing import Any
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import is_deployed
 
-from .files import write_aside
-from .home import Home, Settings, locked
+from .home import Home, Settings, locked, write_aside
 
 SHORTEST = 32
 NEW_KEY = 'python -c "import secrets; print(secrets.token_hex(32))"'

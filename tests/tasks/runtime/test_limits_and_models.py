@@ -91,7 +91,7 @@ def test_a_process_that_dies_or_does_not_start_is_a_sentence(
 ) -> None:
     import never_ends  # type: ignore[import-not-found]
 
-    with pytest.raises(EvaluationError, match="fold 1: its process ended with code 7 and no result"):
+    with pytest.raises(EvaluationError, match=r"fold 1: its process ended with EXIT\(7\) and no result"):
         within(300, "fold 1", never_ends.dies)
     monkeypatch.setattr("evenfold.tasks.runtime.limits.START_SECONDS", 1e-6)
     with pytest.raises(EvaluationError, match=r"fold 1: its process did not start within 1e-06 s"):
