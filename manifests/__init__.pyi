@@ -29,8 +29,13 @@ from .plan import Plan as Plan
 from .spec import Columns as Columns, SplitSpec as SplitSpec, read_spec as read_spec
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
 from .store.state import is_numeric_target as is_numeric_target
-from .store.stored import StoredManifest as StoredManifest, read_manifest as read_manifest
-from .store.verify import Damage as Damage, Verification as Verification, verify as verify
+from .store.stored import (
+    Damage as Damage,
+    StoredManifest as StoredManifest,
+    Verification as Verification,
+    read_manifest as read_manifest,
+    verify as verify,
+)
 from .store.write import describe as describe, write_manifest as write_manifest
 from .tables.canonical import (
     canonical_table as canonical_table,

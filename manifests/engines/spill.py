@@ -1,70 +1,67 @@
 """A table of any size in key order: its columns sorted by an engine, and mapped from files that have no name.
 
 Engines are never asked to print, cast or compare a value that is not canonical yet: they print doubles, normalise text
-and order it differently.
+and order it differently. The workers of Dask and Spark run our Arrow functions on parts of a table, where these lie.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import joblib
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from evenfold.manifests.store.write import aside
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, whole
-from evenfold.manifests.tables.source import Source, no_rows, quoted
+from evenfold.manifests.tables.source import ParquetFiles, Source, no_rows, quoted
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import reason_of
 
 SPILLED = ".spilling"  # what a folder is called for what is on disk for a while
 # What engines compare alike everywhere: times and dates as the integers that they are.
 STORED: dict[pa.DataType, pa.DataType] = {ARROW_TYPES["timestamp"]: pa.int64(), ARROW_TYPES["date"]: pa.int32()}
+AT_ONCE = 16  # parts that Dask's workers make and this process holds
+SPARK_TYPES = {
+    pa.int64(): "bigint",
+    pa.int32(): "int",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.large_string(): "string",
+}
+Make = Callable[[pa.Table], pa.Table]
 
 
-@dataclass(frozen=True)
-class Canonical:
-    """Makes columns of any part of a table canonical, in the types that engines compare alike.
+def sortable(part: pa.Table, names: Sequence[str], types: Mapping[str, str]) -> pa.Table:
+    """Return columns of any part of a table, canonical, in the types that engines compare alike.
 
     Text is compared by its UTF-8 bytes, so what stands here in Unicode's NFC form is in the same order in every engine.
     """
-
-    names: tuple[str, ...]
-    declared: tuple[tuple[str, str], ...]
-
-    def __call__(self, part: pa.Table) -> pa.Table:
-        """Return the part's columns, as they are sorted."""
-        table = canonical_table(part, self.names, dict(self.declared))
-        columns = [whole(column) for column in table.columns]
-        return pa.table([column.view(STORED.get(column.type, column.type)) for column in columns], self.names)
-
-    def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the canonical types of the columns of parts of ``schema``."""
-        nothing = pa.table({field.name: pa.array([], field.type) for field in schema})
-        return canonical_table(nothing, self.names, dict(self.declared)).schema
+    columns = map(whole, canonical_table(part, names, types).columns)
+    return pa.table([column.view(STORED.get(column.type, column.type)) for column in columns], list(names))
 
 
 class _Column:
     """A canonical column that is written as its parts come, and read as one array that takes no memory."""
 
     def __init__(self, kind: pa.DataType, room: Path) -> None:
-        self.kind, self.rows, self.bytes = kind, 0, 0
+        self.kind, self.bytes = kind, 0
         self.is_text = pa.types.is_large_string(kind)
         self.values, self.ends = (tempfile.TemporaryFile(dir=room) for _ in range(2))  # noqa: SIM115 - mapped later
-        self.missing: list[tuple[int, pa.Array]] = []
+        self.present: list[pa.Array] = []
 
     def add(self, array: pa.Array) -> None:
         """Add the rows that follow."""
-        if array.null_count:
-            self.missing.append((self.rows, array.is_null().to_numpy(zero_copy_only=False)))
-        self.rows += len(array)
+        self.present.append(array.is_valid())
         if not self.is_text:
             stored = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
             filled = stored.fill_null(0) if stored.null_count else stored
@@ -81,16 +78,12 @@ class _Column:
         """Return the rows; their files go with it."""
         if self.is_text:
             self.ends.write(np.array([self.bytes], dtype=np.int64).data)
-        present = None
-        if self.missing:
-            mask = np.ones(self.rows, dtype=np.bool_)
-            for start, missing in self.missing:
-                mask[start : start + missing.size] = ~missing
-            present = pa.py_buffer(np.packbits(mask, bitorder="little"))
-        boolean = pa.types.is_boolean(self.kind)
+        present, bits = whole(pa.chunked_array(self.present, pa.bool_())), None
+        if present.false_count:
+            bits = pa.py_buffer(np.packbits(present.to_numpy(zero_copy_only=False), bitorder="little"))
+        stored = pa.int8() if pa.types.is_boolean(self.kind) else self.kind
         data = [_buffer(self.ends), _buffer(self.values)] if self.is_text else [_buffer(self.values)]
-        array = pa.Array.from_buffers(pa.int8() if boolean else self.kind, self.rows, [present, *data])
-        return array.cast(self.kind) if boolean else array
+        return pa.Array.from_buffers(stored, len(present), [bits, *data]).cast(self.kind)
 
 
 def _buffer(file: IO[bytes]) -> pa.Buffer:
@@ -100,7 +93,7 @@ def _buffer(file: IO[bytes]) -> pa.Buffer:
 
 
 def spilled(
-    source: Source, names: Sequence[str], types: Mapping[str, str], key: list[str], engine: str, memory: int, to: Path
+    source: Source, names: list[str], types: Mapping[str, str], key: list[str], engine: str, memory: int, to: Path
 ) -> pa.Table:
     """Return columns of a table in key order: made canonical by ``engine``, sorted, and mapped from the disk of ``to``.
 
@@ -108,30 +101,25 @@ def spilled(
     process that is killed leaves none of them. SplitError for a table without rows, and for one on a cluster without a
     key.
     """
-    canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
+    schema = canonical_table(source.schema.empty_table(), names, types).schema
+    make = partial(sortable, names=names, types=dict(types))
     with aside(to, SPILLED, to) as room:
-        schema = canonical.schema(source.schema)
+        if engine == "duckdb":
+            parts = map(make, source.batches(names))
+        elif engine not in ("dask", "spark"):
+            raise SplitError(f"there is no engine {engine!r}; choose auto, memory, duckdb, dask or spark.")
+        elif not key:
+            raise SplitError("without a key a row is its position, and rows on a cluster have none; name a key column.")
+        else:
+            parts = _by_dask(source, make, names) if engine == "dask" else _by_spark(source, make, schema, room)
         columns = [_Column(field.type, room) for field in schema]
-        for part in _in_order(_parts(source, canonical, key, engine, room), key, room, memory):
+        for part in _in_order(parts, key, room, memory):
             for column, values in zip(columns, part.columns, strict=True):
                 column.add(whole(values))
         table = pa.table([column.array() for column in columns], schema=schema)
     if not table.num_rows:
         raise no_rows("the table")
     return table
-
-
-def _parts(source: Source, canonical: Canonical, key: list[str], engine: str, folder: Path) -> Iterator[pa.Table]:
-    """Yield the canonical rows of a table, made here or by the workers of a cluster."""
-    if engine == "duckdb":
-        return (canonical(part) for part in source.batches(list(canonical.names)))
-    if engine not in ("dask", "spark"):
-        raise SplitError(f"there is no engine {engine!r}; choose auto, memory, duckdb, dask or spark.")
-    if not key:
-        raise SplitError("without a key a row is its position, and rows on a cluster have none; name a key column.")
-    from .clusters import parts_by_dask, parts_by_spark
-
-    return parts_by_dask(source, canonical) if engine == "dask" else parts_by_spark(source, canonical, folder)
 
 
 def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
@@ -193,3 +181,71 @@ def _batches(
     except Exception as error:
         failed.append(error)
         raise
+
+
+def _by_dask(source: Source, make: Make, names: list[str]) -> Iterator[pa.Table]:
+    """Yield the canonical rows of each partition of a Dask DataFrame, or of each row group of Parquet files."""
+    try:
+        import dask.dataframe
+    except ImportError as error:
+        raise SplitError(f"engine='dask' needs Dask ({error}); install evenfold[dask].") from None
+    if hasattr(source.native, "to_delayed"):
+        delayed = [dask.delayed(_of_frame)(make, part) for part in source.native[names].to_delayed()]
+    else:
+        delayed = [dask.delayed(_of_file)(make, names, *group) for group in _row_groups(source, "Dask")]
+    for start in range(0, len(delayed), AT_ONCE):
+        yield from dask.compute(*delayed[start : start + AT_ONCE])
+
+
+def _by_spark(source: Source, make: Make, schema: pa.Schema, folder: Path) -> Iterator[pa.Table]:
+    """Yield the canonical rows of a Spark DataFrame, or of Parquet files, as Spark writes them below ``folder``.
+
+    By the active session, or one of its defaults; workers and this process see the same folders.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SplitError(f"engine='spark' needs PySpark ({error}); install evenfold[spark].") from None
+    session: Any = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    if "PYSPARK_PYTHON" not in os.environ and hasattr(session, "sparkContext"):
+        session.sparkContext.pythonExec = sys.executable  # workers on this machine know our code
+    stored = pa.schema([(field.name, STORED.get(field.type, field.type)) for field in schema])
+    if hasattr(source.native, "mapInArrow"):
+        parts, names = source.native.select(*(f"`{name}`" for name in stored.names)), None
+    else:  # read by Arrow, not by Spark, whose types know neither nanoseconds nor unsigned numbers
+        groups, names = _row_groups(source, "Spark"), stored.names
+        parts = session.createDataFrame(groups, "file string, part int").repartition(max(1, len(groups)))
+    columns = ", ".join(f"`{field.name}` {SPARK_TYPES[field.type]}" for field in stored)
+    rows, written = parts.mapInArrow(partial(_of_batches, make, names), columns), folder / "parts"
+    rows.write.option("compression", "zstd").parquet(written.absolute().as_uri())
+    for path in sorted(written.glob("part-*.parquet")):
+        yield pq.read_table(path, memory_map=False).cast(stored)
+        path.unlink()
+
+
+def _row_groups(source: Source, engine: str) -> list[tuple[str, int]]:
+    """Return the row groups of the Parquet files of a source, (file, number) each: what workers read as a part."""
+    if not isinstance(source, ParquetFiles) or "://" in source.native:
+        raise SplitError(f"{engine} reads Parquet files, and its own data frames; pass one of them.")
+    return [(file, group) for file in source.files for group in range(pq.read_metadata(file).num_row_groups)]
+
+
+def _of_frame(make: Make, frame: Any) -> pa.Table:
+    return make(pa.Table.from_pandas(frame, preserve_index=False))
+
+
+def _of_file(make: Make, names: list[str], file: str, group: int) -> pa.Table:
+    with pq.ParquetFile(file) as parquet:
+        return make(parquet.read_row_group(group, columns=names))
+
+
+def _of_batches(make: Make, names: list[str] | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the used columns as Spark is given them; with ``names``, batches name files and their row groups."""
+    for batch in batches:
+        if names is None:
+            tables = [make(pa.Table.from_batches([batch]))]
+        else:
+            tables = [_of_file(make, names, row["file"], row["part"]) for row in batch.to_pylist()]
+        for table in tables:
+            types = (pa.string() if pa.types.is_large_string(kind) else kind for kind in table.schema.types)
+            yield from table.cast(pa.schema(zip(table.column_names, types, strict=True))).to_batches()

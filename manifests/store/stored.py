@@ -1,49 +1,47 @@
-"""A manifest in its folder: what its header says at once, its rows, read and checked when they are asked for."""
+"""A manifest in its folder: what its header says at once, its rows when they are asked for, and the proof of both."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.manifests.fields import GateLimits
+from evenfold.manifests.fields import GateLimits, Strict
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import KINDS
+from evenfold.manifests.membership import KINDS, MOST_MEASURED, Draws
 from evenfold.manifests.spec import read_spec
-from evenfold.manifests.store.header import REMEDY, WAITING as WAITING, Header, folder_of, prove_files, read_header
-from evenfold.manifests.store.state import State
+from evenfold.manifests.tables.canonical import amount
 from evenfold.manifests.tables.read import require_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import cause_of, reason_of
 from numpy.typing import NDArray
 
+from .header import (
+    REMEDY,
+    VERSION,
+    WAITING,
+    Header,
+    ListedFile,
+    NoManifestError,
+    folder_of,
+    prove_file,
+    prove_files,
+    read_header,
+    unlisted,
+)
+from .state import State
+from .write import BLOCK_ROWS, describe, digest_table
+
 if TYPE_CHECKING:
     from evenfold.manifests.plan import Plan
-
-
-def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
-    """Return what joined or changed with ``generation``, by file name; of draws, pairs and waiting rows the newest."""
-    number, keys, born = f"{generation:04d}", manifest.keys, manifest.born
-    rows = slice(None) if born is None else np.flatnonzero(born == generation)
-    if keys is not None and born is not None:
-        keys = keys.take(rows)
-    columns: dict[str, pa.Array] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
-    tables = {f"assignments-{number}.parquet": pa.table(columns | manifest.membership.columns(rows))}
-    if manifest.group_table is not None:
-        born = manifest.group_table.column("generation").to_numpy() == generation
-        tables[f"groups-{number}.parquet"] = manifest.group_table.filter(pa.array(born))
-    if generation in manifest.changes:
-        tables[f"status-{number}.parquet"] = manifest.changes[generation]
-    if generation < manifest.generation:
-        return tables
-    waiting = {} if manifest.waiting is None else {WAITING: manifest.waiting}
-    return tables | manifest.in_use.files() | waiting
 
 
 def read_manifest(folder: Any) -> Manifest:
@@ -56,8 +54,7 @@ def read_manifest(folder: Any) -> Manifest:
     path = folder_of(folder)
     header = prove_stored(path)
     try:
-        tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
-        manifest = _from_tables(path, header, tables)
+        manifest = _from_tables(path, header)
         split_id = manifest.split_id
     except SplitError:
         raise
@@ -77,7 +74,15 @@ def prove_stored(folder: Path) -> Header:
     prove_files(header, folder)
     # Files of older generations hold the headers of their own versions.
     newest = max(entry["path"] for entry in header["files"] if entry["path"].startswith("assignments-"))
-    _compare_headers(header, folder / newest)
+    try:
+        held = (pq.read_metadata(folder / newest).metadata or {}).get(b"evenfold", b"{}")
+        copy = {"files": header["files"]} | json.loads(held)
+        odd = sorted(name for name in {*copy, *header} if copy.get(name) != header.get(name))
+    except Exception as error:
+        raise _forged(folder, error) from cause_of(error)
+    if odd:
+        fields = ", ".join(odd)[:200]
+        raise SplitError(f"{folder / 'manifest.json'} does not fit the copy in {newest} (fields: {fields}); {REMEDY}")
     return header
 
 
@@ -86,59 +91,43 @@ def _forged(path: Path, error: Exception) -> SplitError:
     return SplitError(f"{path} holds no manifest ({type(error).__name__}: {reason_of(error)[:200]}); {REMEDY}")
 
 
-def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Manifest:
-    whole = described(header, path)
-    key = whole["spec"].key_names
-    rows, *later = _of_kind(tables, "assignments")
+def _from_tables(path: Path, header: Header) -> Manifest:
+    described = _described(header, path)
+    key, splitter = described["spec"].key_names, described["spec"].splitter()
+    tables = {
+        entry["path"]: pq.read_table(path / entry["path"]).replace_schema_metadata(None) for entry in header["files"]
+    }
+    of_kind = {
+        kind: {int(name[-12:-8]): tables[name] for name in sorted(tables) if name.startswith(f"{kind}-")}
+        for kind in ("assignments", "groups", "status")
+    }
+    rows, *later = of_kind["assignments"].values()
     born: NDArray[np.int16] | None = None
     if later:  # the rows of all generations, in key order
         born = np.repeat(np.arange(1 + len(later), dtype=np.int16), [table.num_rows for table in (rows, *later)])
         rows = pa.concat_tables([rows, *later]).combine_chunks()
         order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in key])
         rows, born = rows.take(order).combine_chunks(), born[order.to_numpy()]
-    groups = _of_kind(tables, "groups")
-    keys = rows.select(key).replace_schema_metadata(None) if key else None
-    read, splitter = KINDS[header["kind"]].read, whole["spec"].splitter()
+    keys, groups = rows.select(key) if key else None, list(of_kind["groups"].values())
+    read = KINDS[header["kind"]].read
     return Manifest(
-        **whole,
+        **described,
         state=State.of(header["state"]),
         membership=read(rows, tables, splitter=splitter, keys=keys, n_splits=header["n_splits"]),
         keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
         born=born,
-        changes={
-            int(name[-12:-8]): table.replace_schema_metadata(None)
-            for name, table in tables.items()
-            if name.startswith("status-")
-        },
-        waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
+        changes=of_kind["status"],
+        waiting=tables.get(WAITING),
     )
 
 
-def described(header: Header, path: Path) -> dict[str, Any]:
+def _described(header: Header, path: Path) -> dict[str, Any]:
     """Return what the header alone says of the manifest in ``path``, by the fields of ``Manifest``."""
     names = ("types", "fingerprint", "plan_id", "version", "parent_split_id")
     algorithm = {name: value for name, value in header["algorithm"].items() if name != "portable"}
     spec = read_spec(header["spec"])
     return {name: header[name] for name in names} | {"spec": spec, "algorithm": algorithm, "uri": str(path)}  # type: ignore[literal-required]
-
-
-def _of_kind(tables: dict[str, pa.Table], kind: str) -> list[pa.Table]:
-    return [tables[name].replace_schema_metadata(None) for name in sorted(tables) if name.startswith(f"{kind}-")]
-
-
-def _compare_headers(header: Header, file: Path) -> None:
-    """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
-    try:
-        copy = {"files": header["files"]} | json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}"))
-        odd = sorted(name for name in {*copy, *header} if copy.get(name) != header.get(name))
-    except Exception as error:
-        raise _forged(file.parent, error) from cause_of(error)
-    if odd:
-        raise SplitError(
-            f"{file.parent / 'manifest.json'} does not fit the copy in {file.name} "
-            f"(fields: {', '.join(odd)[:200]}); {REMEDY}"
-        )
 
 
 # What a row of a manifest takes beside a table, at its peak, as it was seen at 10 million rows (docs/scale.md).
@@ -164,7 +153,7 @@ class StoredManifest(Manifest):
         header = read_header(folder)
         of = {"folder": folder, "header": header, "n": header["n_rows"]}
         of |= {"split_id": header["split_id"], "n_splits": header["n_splits"], "kind": header["kind"]}
-        self.__dict__.update(of | described(header, folder))
+        self.__dict__.update(of | _described(header, folder))
 
     if not TYPE_CHECKING:
         membership, keys, group_table, state, born, changes, waiting = map(
@@ -220,7 +209,150 @@ def in_memory(split: Any, memory: str | int | None = None, bytes_a_row: int = BY
     much, which ``memory`` must allow, and be free besides.
     """
     manifest = manifest_of(split)
-    if memory is not None:
-        require_memory(manifest, memory, bytes_a_row)
-    require_memory(manifest, None, bytes_a_row)
+    for limit in dict.fromkeys((memory, None)):
+        require_memory(manifest, limit, bytes_a_row)
     return manifest.rows if isinstance(manifest, StoredManifest) else manifest
+
+
+class Damage(Strict):
+    """One thing that is not as it was written; ``block`` counts blocks of 1,000,000 rows from 0."""
+
+    file: str
+    message: str
+    block: int | None = None
+    first_row: int | None = None
+    last_row: int | None = None
+
+
+class Verification(Strict):
+    """The result of verifying a folder.
+
+    ``intact``: nothing is damaged. ``proved`` says in sentences what was made anew and agrees; ``not_proved`` what
+    could not be, and why.
+    """
+
+    folder: str
+    intact: bool
+    split_id: str | None = None
+    proved: list[str] = []
+    not_proved: list[str] = []
+    damages: list[Damage] = []
+
+
+def verify(folder: Any) -> Verification:
+    """Return whether a manifest, in ``folder`` or of whatever names a split, is what was written, and where not.
+
+    Every file's bytes and every block of 1,000,000 rows are compared with their digests, and the header with its copy
+    in the rows' file. Where they agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are
+    made anew from the rows, in memory. A damaged file is read as far as it can be: the first block that differs or
+    cannot be read is named with its rows.
+    Raises SplitError where there is no manifest, or one of a newer schema. Reads every file up to five times.
+    """
+    path = folder_of(folder)
+    results: dict[str, list[Any]] = {"proved": [], "not_proved": [], "damages": []}
+    split_id = None
+    try:
+        header = read_header(path)
+        results["damages"] += _damaged_files(path, header)
+        if not results["damages"]:
+            held = read_manifest(path)
+            split_id = held.split_id
+            for field, result in _proofs(held, header):
+                results[field].append(result)
+    except NoManifestError:
+        raise
+    except SplitError as error:
+        results["damages"].append(Damage(file="manifest.json", message=str(error)))
+    return Verification(folder=str(path), intact=not results["damages"], split_id=split_id, **results)
+
+
+def _damaged_files(folder: Path, header: Header) -> Iterator[Damage]:
+    """Yield the damage of each listed file, by its first damaged block, and the files that nobody listed."""
+    for entry in header["files"]:
+        file, name = folder / entry["path"], entry["path"]
+        block = _first_damaged_block(file, entry) if file.is_file() else None
+        try:
+            prove_file(file, entry)
+        except SplitError as error:
+            yield block or Damage(file=name, message=str(error))
+        else:
+            if block or file.stat().st_size != entry["bytes"]:
+                yield _differs(f"manifest.json does not say of {name} what its undamaged bytes hold")
+    for name in unlisted(header, folder):
+        yield Damage(file=name, message=f"{name} is not listed in manifest.json; remove it.")
+
+
+def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
+    def damage(first: int, stop: int, what: str, block: int | None = None) -> Damage:
+        place = f"rows {first:,} to {stop - 1:,}"
+        sentence = f"{file.name} {what}; {place} cannot be relied on"
+        if block is not None:
+            before = f", and the {amount(block, 'block')} before it as written" if block else ""
+            sentence = f"{file.name}: block {block} ({place}) {what}{before}"
+        message = f"{sentence}; {REMEDY}"
+        return Damage(file=file.name, message=message, block=block, first_row=first, last_row=stop - 1)
+
+    rows, blocks, size = entry["rows"], entry["blocks"], file.stat().st_size
+    try:
+        parquet = pq.ParquetFile(file)
+    except Exception as error:  # a damaged file may raise anything
+        held = f"{size:,} of {entry['bytes']:,}" if size != entry["bytes"] else f"its {size:,}"
+        why = shorten(str(error), 120, placeholder="...")
+        return damage(0, rows, f"has {held} bytes and cannot be opened ({why})")
+    n, n_blocks = parquet.metadata.num_rows, parquet.metadata.num_row_groups
+    if n != rows or (rows and n_blocks != len(blocks)):
+        what = f"has {amount(n, 'row')} in {amount(n_blocks, 'block')}, not {rows:,} in {len(blocks):,}"
+        return damage(0, rows, what)
+    for block, wanted in enumerate(blocks):
+        try:
+            digest = digest_table(parquet.read_row_group(block))
+            what = "" if digest[: len(wanted)] == wanted else "differs from what was written"
+        except Exception as error:  # a damaged file may raise anything
+            what = f"cannot be read ({shorten(str(error), 120, placeholder='...')})"
+        if what:
+            return damage(block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows), what, block)
+    return None
+
+
+def _differs(message: str, file: str = "manifest.json") -> Damage:
+    """Return the damage of a record that differs from what the rows give."""
+    return Damage(file=file, message=f"{message}; {REMEDY}")
+
+
+def _proofs(held: Manifest, header: Header) -> Iterator[tuple[str, str | Damage]]:
+    """Yield what was made anew from the rows, by the field of a verification that it belongs to."""
+    files, blocks = header["files"], sum(len(entry["blocks"]) for entry in header["files"])
+    counted = f"{amount(len(files), 'file')} and {amount(blocks, 'block')}"
+    yield "proved", f"{counted} have the digests recorded of them"
+    yield "proved", f"the rows make split_id {held.split_id[:16]}"
+
+    plan_id = held.spec.plan_id(held.types, held.fingerprint, held.algorithm, held.parent_split_id)
+    result = f"specification, types and fingerprint make plan_id {plan_id[:16]}"
+    same = plan_id == held.plan_id
+    yield ("proved", result) if same else ("damages", _differs(f"{result}, not {held.plan_id[:16]}"))
+
+    expected, place = json.loads(json.dumps(describe(held))), Path(str(held.uri)).absolute().name
+    wrong = [name for name in expected if name not in ("versions", "files") and header.get(name) != expected[name]]
+    if VERSION.fullmatch(place) and place != held.version and "version" not in wrong:
+        wrong.append("version")
+    if wrong:
+        yield "damages", _differs(f"manifest.json differs in {', '.join(wrong)} from what its rows give")
+    else:
+        yield "proved", "names, counts and generations are those of the rows"
+
+    drawn = isinstance(held.membership, Draws)
+    if held.generation and held.parent_split_id is not None:
+        if drawn and held.n_splits > MOST_MEASURED:
+            yield "not_proved", f"the parent's split_id was not made anew: that takes {held.n_splits:,} draws."
+        elif (before := held.at_generation(held.generation - 1).split_id) == held.parent_split_id:
+            yield "proved", f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
+        else:
+            yield "damages", _differs(f"the older rows make split_id {before[:16]}, not their parent's")
+    if drawn:
+        chosen = np.unique(np.linspace(0, held.n_splits - 1, min(held.n_splits, MOST_MEASURED)).astype(int)).tolist()
+        try:
+            for i in chosen:
+                held.in_use.pair(i)
+            yield "proved", f"{len(chosen):,} of {held.n_splits:,} draws come out as recorded"
+        except SplitError as error:
+            yield "damages", _differs(str(error), "resamples.parquet")

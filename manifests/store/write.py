@@ -15,14 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.store.stored import tables_of
 from evenfold.manifests.tables.canonical import digest_column, whole
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
 from evenfold.splitters.naming import installed
 from evenfold.splitters.numbers import digest_json
 
-from .header import SCHEMA, Header, other_identity, prove_files, read_header, sha256
+from .header import SCHEMA, WAITING, Header, other_identity, prove_files, read_header, sha256
 
 MOST_COUNTED_FOLDS = 1_000
 BLOCK_ROWS = 1_000_000
@@ -85,9 +84,17 @@ def settle(aside: Path, final: Path) -> Path:
         os.rename(aside, final)
     except OSError as error:
         try:
-            _require_same(aside, final, error)
+            if not final.exists():
+                raise not_written(final, error) from None
+            held, new = read_header(final), read_header(aside)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+        if of := other_identity(held, new):
+            was, now = (str(header.get(of))[:12] for header in (held, new))
+            what = "another decision" if of == "split_id" else "the same folds, decided of other rows, targets or rules"
+            raise SplitError(
+                f"{final} already holds {what} ({of} {was}, not {now}); go on with it, or choose another name."
+            ) from None
     return final
 
 
@@ -110,18 +117,6 @@ def clear_abandoned(home: Path, kind: str) -> None:
             shutil.rmtree(stale, ignore_errors=True)
 
 
-def _require_same(aside: Path, final: Path, error: OSError) -> None:
-    if not final.exists():
-        raise not_written(final, error)
-    held, new = read_header(final), read_header(aside)
-    if of := other_identity(held, new):
-        was, now = (str(header.get(of))[:12] for header in (held, new))
-        what = "another decision" if of == "split_id" else "the same folds, decided of other rows, targets or rules"
-        raise SplitError(
-            f"{final} already holds {what} ({of} {was}, not {now}); go on with it, or choose another name."
-        )
-
-
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
     header, before, first = describe(manifest), _version_before(manifest, versions), 0
     if before is not None:  # it shares the files of older generations
@@ -137,6 +132,25 @@ def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
     write_described(folder, header, tables)
 
 
+def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
+    """Return what joined or changed with ``generation``, by file name; of draws, pairs and waiting rows the newest."""
+    number, keys, born = f"{generation:04d}", manifest.keys, manifest.born
+    rows = slice(None) if born is None else np.flatnonzero(born == generation)
+    if keys is not None and born is not None:
+        keys = keys.take(rows)
+    columns: dict[str, pa.Array] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
+    tables = {f"assignments-{number}.parquet": pa.table(columns | manifest.membership.columns(rows))}
+    if manifest.group_table is not None:
+        born = manifest.group_table.column("generation").to_numpy() == generation
+        tables[f"groups-{number}.parquet"] = manifest.group_table.filter(pa.array(born))
+    if generation in manifest.changes:
+        tables[f"status-{number}.parquet"] = manifest.changes[generation]
+    if generation < manifest.generation:
+        return tables
+    waiting = {} if manifest.waiting is None else {WAITING: manifest.waiting}
+    return tables | manifest.in_use.files() | waiting
+
+
 def write_described(folder: Path, header: Header, tables: Iterable[tuple[str, pa.Table]]) -> None:
     """Write tables by their names, a copy of the header in each, and ``manifest.json``, which lists them too."""
     files = header["files"]
@@ -150,7 +164,7 @@ def write_described(folder: Path, header: Header, tables: Iterable[tuple[str, pa
         pq.write_table(
             table.replace_schema_metadata(copy),
             path,
-            row_group_size=1_000_000,
+            row_group_size=BLOCK_ROWS,
             compression="zstd",
             use_dictionary=[field.name for field in fields if field.name not in encoding],
             column_encoding=encoding or None,
