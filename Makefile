@@ -65,7 +65,7 @@ partners: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --no-deps catboost
 	$(BIN)/pip install --quiet --quiet --no-deps prefect-docker docker prefect-kubernetes kubernetes kubernetes_asyncio \
 		kopf tenacity iso8601 exceptiongroup
-	$(BIN)/python -m pytest tests/manifests/exchange/test_exchange.py tests/manifests/engines/test_engines_clusters.py tests/flows/deployable/test_deploy.py \
+	$(BIN)/python -m pytest tests/manifests/exchange/test_exchange.py tests/manifests/test_engines_clusters.py tests/flows/deployable/test_deploy.py \
 		tests/estimates/models/test_encoding.py tests/project/test_docs.py::test_loops_of_other_packages_run -q
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_PHASE_KILLS and EVENFOLD_SOAK_COMMIT_KILLS shorten it.

@@ -1,7 +1,7 @@
 from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .balance import measure as measure
-from .engines.decide import (
+from .decision import (
     decide as decide,
     further_folds as further_folds,
     name_of as name_of,

@@ -47,9 +47,10 @@ from .store.state import (
     first_state,
     is_numeric_target,
     to_balance,
-)  # fmt: skip
+)
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
+Decided = tuple[Membership, pa.Table | None, State | None]
 
 
 def in_several_folds(table: pa.Table, columns: list[str], fold: str) -> pa.Table:
@@ -59,15 +60,17 @@ def in_several_folds(table: pa.Table, columns: list[str], fold: str) -> pa.Table
     return held.filter(pc.greater(held.column(f"{fold}_count_distinct"), 1))
 
 
-def _require_one_fold(table: pa.Table, key: list[str], fold: str | None) -> None:
-    """Raise SplitError where rows of one key are in several folds: then the folds are wrong, not the key."""
-    if fold is not None and (torn := in_several_folds(table, key, fold)).num_rows:
-        name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
-        raise SplitError(
-            f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "
-            f"{shown(first)!r}): what is learnt in one fold is known in the other. Leave these rows out of one, or "
-            f"split anew with group {listed(map(repr, key))}."
-        )
+def _several_folds(table: pa.Table, key: list[str], fold: str) -> SplitError | None:
+    """Return the error of rows of one key in several folds, if there are such: the folds are wrong, not the key."""
+    torn = in_several_folds(table, key, fold)
+    if not torn.num_rows:
+        return None
+    name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
+    return SplitError(
+        f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "
+        f"{shown(first)!r}): what is learnt in one fold is known in the other. Leave these rows out of one, or "
+        f"split anew with group {listed(map(repr, key))}."
+    )
 
 
 class Plan:
@@ -87,17 +90,14 @@ class Plan:
         self.key = self.spec.key_names
         try:
             order = key_order(table, self.key) if self.key else None
-        except SplitError:
-            _require_one_fold(table, self.key, self.spec.columns.fold)
-            raise
+        except SplitError as error:
+            fold = self.spec.columns.fold
+            raise (fold and _several_folds(table, self.key, fold)) or error from None
         self.table = table if order is None else table.take(order)
-        self.waiting: pa.Table | None = None
-        if waiting is not None:
-            self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
+        self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
         self.digests = digests_of(self.table)
-        self.fingerprint = digest_json(self.digests)
-        if self.waiting is not None:
-            self.fingerprint = content_of(self.digests, self.waiting)
+        alone = self.waiting is None
+        self.fingerprint = digest_json(self.digests) if alone else content_of(self.digests, self.waiting)
         self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
         if code := strategy_code(self.spec.strategy, self.spec.params):
             self.algorithm["version"] = f"{self.splitter.version}{code}"
@@ -123,6 +123,8 @@ class Plan:
         self.splitter = self.spec.splitter()
         self.packs_groups = bool(self.splitter.by_group_table and self.spec.columns.group)
         require_roles(self.spec, self.splitter.needs)
+        if self.spec.holdout is not None and LOCKED in self.splitter.part_codes().values():
+            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
         used = used_columns(self.spec, self.splitter.needs)
         if not used:  # of a plain k-fold without a key the number of rows alone has to be known
             n = source.n_rows or source.table(source.names[:1]).num_rows
@@ -163,17 +165,7 @@ class Plan:
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         keys = self.table.select(self.key) if self.key else None
-        if self.packs_groups:
-            assert isinstance(self.splitter, LabelSplitter)
-            table, parted, rest = self._groups_to_pack()
-            codes = self.splitter.decide(rest)
-            if parted is not None:
-                codes = _among_all(codes, parted, len(table.values))
-            membership: Membership = (labels := Labels.of(codes[table.groups], self.splitter))
-            groups: pa.Table | None = table.group_table(codes.reshape(codes.shape[0], -1))
-            state = table.state(self.splitter, labels, self.spec.locked_share)
-        else:
-            membership, groups, state = self._by_rows(keys)
+        membership, groups, state = self._by_groups() if self.packs_groups else self._by_rows(keys)
         return Manifest(
             spec=self.spec,
             types=self.types,
@@ -187,11 +179,19 @@ class Plan:
             state=state,
         )
 
-    def _by_rows(self, keys: pa.Table | None) -> tuple[Membership, pa.Table | None, State | None]:
-        splitter = self.splitter
-        if isinstance(splitter, HashSplit) and keys is not None and self.spec.holdout is None:
+    def _by_groups(self) -> Decided:
+        table, parted, rest = self._groups_to_pack()
+        assert isinstance(self.splitter, LabelSplitter)
+        codes = _among_all(self.splitter.decide(rest), parted, len(table.values))
+        labels = Labels.of(codes[table.groups], self.splitter)
+        state = first_state(self.splitter, table, labels, self.spec.locked_share)
+        return labels, table.group_table(codes.reshape(codes.shape[0], -1)), state
+
+    def _by_rows(self, keys: pa.Table | None) -> Decided:
+        splitter, locked = self.splitter, self.spec.locked_share
+        if isinstance(splitter, HashSplit) and keys is not None and not locked:
             labels = Labels.of(_by_key(splitter, keys), splitter)
-            return labels, None, first_state(splitter, Rows(n=keys.num_rows), labels, 0.0)
+            return labels, None, first_state(splitter, Rows(n=keys.num_rows), labels, locked)
         rows, columns, groups = self.rows(), self.spec.columns, None
         membership = self._membership(rows, keys)
         if isinstance(membership, Labels) and rows.groups is not None:
@@ -200,7 +200,21 @@ class Plan:
             else:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
         pairs = isinstance(membership, Pairs)
-        return membership, groups, None if pairs else first_state(splitter, rows, membership, self.spec.locked_share)
+        return membership, groups, None if pairs else first_state(splitter, rows, membership, locked)
+
+    def check(self) -> None:
+        """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
+        if self.packs_groups:
+            self._groups_to_pack()
+        elif isinstance(self.splitter, Crossed):  # what is left to split is known once rows are left out
+            self._membership(self.rows(), None)
+        else:
+            self._parted(self.rows())
+
+    @property
+    def locks(self) -> bool:
+        """Return whether a part is kept for the end: a holdout, or a test part."""
+        return self.spec.holdout is not None or LOCKED in self.splitter.part_codes().values()
 
     def _groups_to_pack(self) -> tuple[GroupTable, Parted | None, GroupRows]:
         """Return the groups, which are locked and left (None where none is locked), and what is left."""
@@ -208,71 +222,51 @@ class Plan:
         table = GroupTable.of(self.table, columns, self.splitter.needs)
         rows = table.rows()
         self.splitter.check(rows)
-        if self.spec.holdout is None:
+        locked = self._locked_among(rows)
+        if locked is None:
             return table, None, rows
-        mask, locked = np.ones(rows.n_groups, dtype=np.bool_), self._locked_among(rows)
+        mask = np.ones(rows.n_groups, dtype=np.bool_)
         mask[locked] = False
         y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
         rest = table.kept(mask, y).rows()
         self.splitter.check(rest)
         return table, (locked, np.flatnonzero(mask)), rest
 
-    def check(self) -> None:
-        """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
-        if self.packs_groups:
-            self._groups_to_pack()
-            return
-        rows = self.rows()
-        if isinstance(self.splitter, Crossed):  # what is left to split is known once rows are left out
-            self._membership(rows, None)
-        else:
-            self._parted(rows)
-
-    @property
-    def locks(self) -> bool:
-        """Return whether a part is kept for the end: a holdout, or a test part."""
-        return self.spec.holdout is not None or LOCKED in self.splitter.part_codes().values()
-
-    _codes: NDArray[Any] | None = None
-
-    def _require_no_second_lock(self) -> None:
-        if self.spec.holdout is not None and LOCKED in self.splitter.part_codes().values():
-            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
-
-    def _locked_among(self, rows: Rows) -> NDArray[np.int64]:
-        assert self.spec.holdout is not None
-        check_fraction(self.spec.holdout.fraction, rows)
-        self._require_no_second_lock()
-        return locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
+    def _locked_among(self, rows: Rows) -> NDArray[np.int64] | None:
+        """Return the rows, or the groups of a table of groups, that are locked first; None where nothing is."""
+        holdout = self.spec.holdout
+        if holdout is None:
+            return None
+        check_fraction(holdout.fraction, rows)
+        return locked_rows(rows, holdout.fraction, Stream(holdout.seed, HOLDOUT))
 
     def _parted(self, rows: Rows) -> Parted | None:
         """Return the positions of the locked rows, and of those left to split; None where nothing is locked."""
-        if self.spec.holdout is None:
-            return None
         locked = self._locked_among(rows)
+        if locked is None:
+            return None
         # Not all others: what time or groups keep from being learnt from beside the locked rows is in neither.
         rest = rest_of(self.splitter, rows, locked)
         self.splitter.check(rows.take(rest))
         return locked, rest
 
+    _codes: NDArray[Any] | None = None  # of crossed entities, once they are checked
+
     def _membership(self, rows: Rows, keys: pa.Table | None) -> Membership:
         if isinstance(self.splitter, Crossed):
-            self._require_no_second_lock()
             if self._codes is None:
                 seed = self.spec.holdout.seed if self.spec.holdout else 0
                 self._codes = self.splitter.codes(rows, self.spec.locked_share, seed)
             return Labels.of(self._codes, self.splitter)
         parted = self._parted(rows)
-        left = rows if parted is None else rows.take(parted[1])
+        places = np.arange(rows.n) if parted is None else parted[1]
+        left = rows if parted is None else rows.take(places)
         if isinstance(self.splitter, LabelSplitter):
-            decided = self.splitter.decide(left)
-            return Labels.of(decided if parted is None else _among_all(decided, parted, rows.n), self.splitter)
-        codes: NDArray[Any] = np.zeros(left.n, dtype=np.int16)
-        codes = codes if parted is None else _among_all(codes, parted, rows.n)
+            return Labels.of(_among_all(self.splitter.decide(left), parted, rows.n), self.splitter)
+        codes = _among_all(np.zeros(left.n, dtype=np.int16), parted, rows.n)
         if isinstance(self.splitter, DrawSplitter):
             drawn = Draws(codes, self.splitter, keys, rows.y, rows.groups)
             return replace(drawn, recorded=drawn.resamples)
-        places = np.arange(rows.n) if parted is None else parted[1]
         return Pairs(codes, tuple((places[train], places[test]) for train, test in self.splitter.pairs(left)))
 
 
@@ -286,8 +280,10 @@ def _by_key(splitter: HashSplit, keys: pa.Table) -> NDArray[Any]:
     return np.concatenate([splitter.labels_of(key_values(part)).astype(labels) for part in parts])
 
 
-def _among_all(codes: NDArray[Any], parted: Parted, n: int) -> NDArray[Any]:
+def _among_all(codes: NDArray[Any], parted: Parted | None, n: int) -> NDArray[Any]:
     """Return the codes of all rows: locked, as given for those left to split, and excluded for any others."""
+    if parted is None:
+        return codes
     among = np.full((n, *codes.shape[1:]), EXCLUDED, dtype=codes.dtype)
     among[parted[0]] = LOCKED
     among[parted[1]] = codes

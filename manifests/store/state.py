@@ -13,10 +13,10 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.manifests.membership import EXCLUDED, UNKNOWN, Labels, Membership, fold_column
+from evenfold.manifests.membership import EXCLUDED, UNKNOWN, Membership, fold_column
 from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
-from evenfold.splitters import LabelSplitter, Needs, Predefined, Rows, Splitter
+from evenfold.splitters import Needs, Predefined, Rows, Splitter
 from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
 from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of, require_table, side_by_side
 from evenfold.splitters.rows import GroupRows
@@ -109,17 +109,15 @@ class State:
         if self.edges is not None and not isinstance(y, Coded):
             return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
         by_name = {_name(level): number for number, level in enumerate(self.classes or ())}
-        if isinstance(y, Coded) and y.codes.ndim == 2:
-            columns: list[Classed] = list(zip(y.codes.T, y.levels, strict=True))
-        else:
-            columns = [encode(y, "y")]
-        codes, levels = _classed(columns, n)
+        several = isinstance(y, Coded) and y.codes.ndim == 2
+        codes, levels = _classed(list(zip(y.codes.T, y.levels, strict=True)) if several else [encode(y, "y")], n)
         numbers = [by_name.setdefault(_name(level), len(by_name)) for level in levels or ()]
         new = [list(name) if isinstance(name, tuple) else name for name in list(by_name)[len(self.classes or ()) :]]
         return np.array(numbers, dtype=np.int64)[codes], replace(self, classes=[*(self.classes or ()), *new])
 
 
 Classed = tuple[NDArray[Any], Sequence[Any]]  # the codes of a column's rows, and what they stand for
+Strata = tuple[NDArray[Any], list[Any] | None, list[float] | None]  # of each row; their classes, or edges of numbers
 
 
 def _classed(columns: Sequence[Classed], n: int) -> tuple[NDArray[Any], list[Any] | None]:
@@ -139,7 +137,7 @@ def _classed(columns: Sequence[Classed], n: int) -> tuple[NDArray[Any], list[Any
     return strata, [list(row) for row in rows]
 
 
-def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
+def first_state(splitter: Splitter, rows: Rows | GroupTable, membership: Membership, locked: float) -> State | None:
     """Return what to remember of a new split; None where there are too many codes or classes to remember anything.
 
     Nor of given folds that tear groups, of which a new row would have no fold to follow.
@@ -148,33 +146,30 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
     if isinstance(splitter, Predefined):  # given folds keep the shares that they have
         folds = membership.column()
         if rows.groups is not None:
-            _, first, of_row = np.unique(rows.groups, return_index=True, return_inverse=True)
-            if (folds != folds[first][of_row]).any():
+            first = np.unique(rows.groups, return_index=True)[1]
+            if (folds != folds[first[rows.groups]]).any():
                 return None
-        codes, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
-        shares = dict(zip(codes.tolist(), (n / n.sum()).tolist(), strict=True))
-    if rows.y is None or rows.y.dtype.kind != "f":
-        columns: list[Classed] = []
-        if rows.y is not None:
-            columns = [(rows.y, rows.levels)] if rows.y.ndim == 1 else list(zip(rows.y.T, rows.levels, strict=True))
-        return _remembered(shares, membership.codes, *_classed(columns, rows.n))
-    # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
-    bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
-    cuts = np.arange(1, bins) * rows.n // bins
-    cut = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
-    edges = list(dict.fromkeys(cut.tolist()))
-    return _remembered(shares, membership.codes, np.searchsorted(edges, rows.y, side="right"), edges=edges)
-
-
-def _remembered(
-    shares: dict[int, float], codes: NDArray[Any], strata: NDArray[Any],
-    classes: list[Any] | None = None, edges: list[float] | None = None,
-) -> State | None:  # fmt: skip
-    """Return a first state with the rows of each code (rows by repeats) and stratum; None of too many to remember."""
-    state = State(shares if len(shares) <= MOST_SHARES else None, edges, classes)
+        present, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
+        shares = dict(zip(present.tolist(), (n / n.sum()).tolist(), strict=True))
+    strata, classes, edges = rows.rows_strata() if isinstance(rows, GroupTable) else _strata_of(rows, len(shares))
+    state, codes = State(shares if len(shares) <= MOST_SHARES else None, edges, classes), membership.codes
     if len(shares) * state.n_strata * codes.shape[1] > MOST_CELLS:
         return state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None
     return replace(state, counts=held_of(shares, codes, strata, state.n_strata).tolist())
+
+
+def _strata_of(rows: Rows, n_shares: int) -> Strata:
+    if rows.y_holds != "numbers":
+        columns: list[Classed] = []
+        if rows.y is not None:
+            columns = [(rows.y, rows.levels)] if rows.y.ndim == 1 else list(zip(rows.y.T, rows.levels, strict=True))
+        return *_classed(columns, rows.n), None
+    # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
+    bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // n_shares))
+    cuts = np.arange(1, bins) * rows.n // bins
+    cut = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
+    edges = list(dict.fromkeys(cut.tolist()))
+    return np.searchsorted(edges, rows.y, side="right"), None, edges
 
 
 def held_of(shares: Mapping[int, float], codes: NDArray[Any], strata: NDArray[Any], n_strata: int) -> NDArray[np.int64]:
@@ -311,20 +306,18 @@ class GroupTable:
             weights=weights,
         )  # fmt: skip
 
-    def state(self, splitter: LabelSplitter, labels: Labels, locked: float) -> State | None:
-        """Return the first state, as ``first_state`` does of rows."""
-        shares = shares_of(splitter, labels.n_bins, locked)
+    def rows_strata(self) -> Strata:
+        """Return the stratum of each row, and the classes or edges."""
         if self.edges is not None:
-            return _remembered(shares, labels.codes, self.strata[0], edges=self.edges.tolist())
+            return self.strata[0], None, self.edges.tolist()
         classes = (to_numpy(levels).tolist() for levels in self.levels)
-        columns = list(zip(self.strata, classes, strict=True))
-        return _remembered(shares, labels.codes, *_classed(columns, labels.n))
+        return *_classed(list(zip(self.strata, classes, strict=True)), self.groups.size), None
 
     def group_table(self, of_groups: NDArray[Any]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
-        sizes, few = self.tables[0].sum(axis=1), len(self.levels) == 1
+        few = len(self.levels) == 1
         levels = to_numpy(self.levels[0]).tolist() if few else ()
-        cells = self.tables[0] if few else None
+        sizes, cells = self.tables[0].sum(axis=1), self.tables[0] if few else None
         return group_table_of({"group": self.values}, of_groups, sizes, levels=levels, cells=cells)
 
 
@@ -332,6 +325,6 @@ def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membershi
     """Return each group with its fold (of each repeat) and its rows, as ``group_table`` does, decided row by row."""
     first, cells = np.unique(rows.groups, return_index=True)[1], None
     if rows.y_holds == "classes" and len(rows.levels) <= MOST_COUNTED_CLASSES:  # of more none is written
-        cells = cell_counts(np.asarray(rows.groups), np.asarray(rows.y), rows.n_groups, len(rows.levels))
-    names, sizes = {"group": column.take(first)}, np.bincount(np.asarray(rows.groups), minlength=rows.n_groups)
-    return group_table_of(names, membership.codes[first], sizes, levels=rows.levels, cells=cells)
+        cells = cell_counts(rows.groups, rows.y, rows.n_groups, len(rows.levels))
+    names, codes = {"group": column.take(first)}, membership.codes[first]
+    return group_table_of(names, codes, rows.group_sizes, levels=rows.levels, cells=cells)

@@ -53,7 +53,7 @@ def dask_client() -> Iterator[Any]:
     from distributed.utils import get_mp_context
 
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        get_mp_context().set_forkserver_preload(["distributed", "evenfold.manifests.engines.spill"])
+        get_mp_context().set_forkserver_preload(["distributed", "evenfold.manifests.spill"])
     with (
         dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,

@@ -9,19 +9,19 @@ from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.fields import EngineName
-from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.plan import Plan, used_columns
-from evenfold.manifests.spec import Columns, SplitSpec, name_like, read_spec
-from evenfold.manifests.store.stored import StoredManifest
-from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import numbered, require_columns
 from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, require_rows, room_of, source_of
 from evenfold.splitters import HashSplit, Repeated, SplitError
 from evenfold.splitters.untrusted import is_address
 from numpy.typing import NDArray
 
+from .fields import EngineName
+from .manifest import Manifest
+from .plan import Plan, used_columns
+from .spec import Columns, SplitSpec, name_like, read_spec
 from .spill import spilled
+from .store.stored import StoredManifest
+from .store.write import write_manifest
 
 CLUSTERS: dict[str, EngineName] = {"dask": "dask", "pyspark": "spark"}  # by the package of a frame that lies there
 FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest

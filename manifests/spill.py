@@ -21,11 +21,12 @@ import joblib
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.manifests.store.write import aside
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, whole
 from evenfold.manifests.tables.source import ParquetFiles, Source, no_rows, quoted
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import reason_of
+
+from .store.write import aside
 
 SPILLED = ".spilling"  # what a folder is called for what is on disk for a while
 # What engines compare alike everywhere: times and dates as the integers that they are.

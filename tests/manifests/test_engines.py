@@ -180,7 +180,7 @@ def test_more_groups_than_memory_holds_are_refused_with_the_size(tmp_path: Path)
 
 KILLED = """
 import sys, time
-from evenfold.manifests.engines import spill
+from evenfold.manifests import spill
 spill._Column.array = lambda self: (print("spilled", flush=True), time.sleep(600))
 from evenfold.manifests import decide
 spec = {"columns": {"key": "id", "group": "group"}, "params": {"effort": 1}}
