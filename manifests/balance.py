@@ -132,7 +132,7 @@ def _reach(beside: Joined, rows: Ranks, groups_of_ranks: NDArray[np.int64]) -> P
     codes, shared_out = codes[tested], {name: beside.column(name).take(rows[tested]) for name in columns.shared_out}
     # Codes stand for the groups: of a million names alone the taking would be a tenth of measuring.
     table = pa.table({columns.group: groups_of_ranks[tested]} | shared_out)
-    groups = GroupTable.of(table, columns, splitter.needs)
+    groups = GroupTable(table, columns, splitter.needs)
     code_of = np.zeros(len(groups.values), dtype=codes.dtype)
     code_of[groups.groups] = codes
     if (code_of[groups.groups] != codes).any():  # as merged groups have rows of two codes

@@ -81,7 +81,7 @@ def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
     if not overrides and isinstance(spec, SplitSpec) and "name" in spec.model_fields_set:
         return spec
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
-    columns = {role: overrides.pop(role) for role in Columns.model_fields if role in overrides}
+    columns = {role: value for role in Columns.model_fields if (value := overrides.pop(role, None))}
     counted = {name: overrides.pop(name) for name in ("n_splits", "parts") if name in overrides}
     params = overrides.pop("params", {})
     if "holdout" in overrides:
@@ -91,8 +91,7 @@ def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
     merged["params"] = {**base.get("params", {}), **params, **counted} if isinstance(params, Mapping) else params
     # One group that is given takes the place of several that the specification names.
     before = base.get("columns", {}).items()
-    merged["columns"] = {role: value for role, value in before if role != "entities" or not columns.get("group")}
-    merged["columns"] |= {role: value for role, value in columns.items() if value}
+    merged["columns"] = {role: name for role, name in before if role != "entities" or "group" not in columns} | columns
     return read_spec(merged)
 
 
@@ -171,18 +170,14 @@ BYTES_A_GROUP, OF_TEXT, BYTES_OF_ROWS = 225, 110, 18
 
 def _require_memory(plan: Plan, memory: str | int | None) -> None:
     """Raise SplitError where what a strategy is given of each row takes more than there is."""
-    if isinstance(plan.splitter, HashSplit) and plan.spec.holdout is None:
-        return
+    strategy, types = str(plan.spec.strategy), {field.name: field.type for field in plan.table.schema}
     if plan.packs_groups:
-        column, rows = plan.table.column(str(plan.spec.columns.group)), plan.table.num_rows
-        each, n = BYTES_A_GROUP + OF_TEXT * pa.types.is_large_string(column.type), rows
+        group = str(plan.spec.columns.group)
+        each, n = BYTES_A_GROUP + OF_TEXT * pa.types.is_large_string(types[group]), plan.n
         if n * (each + BYTES_OF_ROWS) > room_of(memory):  # to count groups is a pass over the rows
-            n = len(numbered(column)[1])
-        require_rows(n, each + BYTES_OF_ROWS * rows // n, str(plan.spec.strategy), memory, "groups")
-        return
-    table = plan.table.drop_columns(
-        [] if plan.splitter.needs.key else [name for name in plan.key if name in plan.types]
-    )
-    bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in table.schema.types)
-    instead = ", or split by groups or HashSplit"
-    require_rows(plan.table.num_rows, bytes_a_row, str(plan.spec.strategy), memory, instead=instead)
+            n = len(numbered(plan.table.column(group))[1])
+        require_rows(n, each + BYTES_OF_ROWS * plan.n // n, strategy, memory, "groups")
+    elif not isinstance(plan.splitter, HashSplit) or plan.spec.holdout is not None:
+        seen = [kind for name, kind in types.items() if plan.splitter.needs.key or name not in plan.key]
+        bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in seen)
+        require_rows(plan.n, bytes_a_row, strategy, memory, instead=", or split by groups or HashSplit")

@@ -15,17 +15,9 @@ from typing_extensions import TypedDict
 
 
 class Strict(BaseModel):
-    """Frozen, and without fields that it does not know."""
+    """Frozen, and without fields that it does not know; a model's ``elsewhere`` may say where such a one belongs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @classmethod
-    def elsewhere(cls, name: str, value: Any) -> str | None:
-        """Return where a field that this model does not know belongs; None where nobody knows."""
-        return None
-
-
-MOST_TOLD = 5  # of what does not fit
 
 
 def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
@@ -39,8 +31,8 @@ def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
             kind = model.model_fields[step].annotation
             model = next(arg for arg in (kind, *get_args(kind)) if isinstance(arg, type) and issubclass(arg, BaseModel))
         where = f"{what}'s {'.'.join(steps)}" if steps else what
-        hint = model.elsewhere(name, unknown[0]["input"]) if issubclass(model, Strict) else None
-        hint = hint or meant(name, model.model_fields, most=1, cutoff=0.6, show=repr)
+        elsewhere = getattr(model, "elsewhere", lambda name, value: None)
+        hint = elsewhere(name, unknown[0]["input"]) or meant(name, model.model_fields, most=1, cutoff=0.6, show=repr)
         return f"there is no field {name!r} in {where}; {hint or 'it has ' + ', '.join(model.model_fields) + '.'}"
     best: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
     for each in error.errors():
@@ -54,8 +46,7 @@ def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
             reason = each["msg"].removeprefix("Value error, ") + such
             best[place] = fields, reason[:1].lower() + reason[1:]
     sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in best.values()]
-    more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
-    return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
+    return f"{what} does not fit: {'; '.join(sentences)}."
 
 
 # Of a typed dictionary in JSON: what is written has no field beyond; a reader passes over those that joined later.

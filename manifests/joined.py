@@ -90,7 +90,8 @@ class Joined:
     @property
     def n_looked_at(self) -> int:
         """Return the number of splits to look at: all of labels, at most 200 pairs or draws."""
-        return min(self.manifest.n_splits, MOST_MEASURED)
+        n = self.manifest.n_splits
+        return n if isinstance(self, JoinedLabels) else min(n, MOST_MEASURED)
 
     @property
     def looked_at(self) -> str:
@@ -217,11 +218,6 @@ class JoinedLabels(Joined):
         """The labels in use."""
         assert isinstance(self.manifest.in_use, Labels)
         return self.manifest.in_use
-
-    @property
-    def n_looked_at(self) -> int:
-        """All splits."""
-        return self.manifest.n_splits
 
     def shares(self) -> dict[int, float]:
         """Return the share of all rows that each code should hold: as recorded, or equal; for given folds too."""

@@ -63,12 +63,12 @@ class ManifestCV:
                 )
             self._require_order(name, getattr(array, "index", None))
         above("hear", self.manifest)
-        pairs = (self._sides(i) for i in range(self.manifest.n_splits))
-        return ((_held(self.positions, train), _held(self.positions, test)) for train, test in pairs)
+        return map(self._pair, range(self.manifest.n_splits))
 
-    def _sides(self, i: int) -> Pair:
+    def _pair(self, i: int) -> Pair:
         train, test = self.manifest.in_use.pair(i)
-        return train if self.parted is None else self.parted(i, train)[0], test
+        left = train if self.parted is None else self.parted(i, train)[0]
+        return _held(self.positions, left), _held(self.positions, test)
 
     def calibration(self, i: int) -> NDArray[np.int64]:
         """Return the positions of the rows that are set apart in split ``i``: neither trained on nor tested there."""

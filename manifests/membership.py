@@ -7,7 +7,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -26,16 +25,7 @@ Ranks = NDArray[np.int64]
 Role = Literal["train", "test"]
 
 
-class Code(IntEnum):
-    """The code of a row that no fold tests; ``UNKNOWN``: it has none yet."""
-
-    NEVER_TESTED = -1
-    LOCKED = -2
-    EXCLUDED = -3
-    UNKNOWN = -4
-
-
-NEVER_TESTED, LOCKED, EXCLUDED, UNKNOWN = Code
+NEVER_TESTED, LOCKED, EXCLUDED, UNKNOWN = -1, -2, -3, -4  # of a row that no fold tests; unknown: it has no code yet
 MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
 
 
@@ -112,8 +102,8 @@ class Membership(ABC):
         """Return split ``i`` as ascending ranks (train, test); repeats follow one another."""
 
     def digests(self) -> list[str] | None:
-        """Return a digest of each split; None where the codes alone say what they are."""
-        return [self.digest(i) for i in range(self.n_splits)]
+        """Return a digest of each split; None of labels, of which the codes alone say what they are."""
+        return None if self.kind == "labels" else [self.digest(i) for i in range(self.n_splits)]
 
     @property
     def n_bins(self) -> int:
@@ -192,7 +182,7 @@ class Labels(Membership):
     @property
     def n_splits(self) -> int:
         """The number of tested folds or parts, of all repeats."""
-        return len(self.tested) * self.n_repeats
+        return self.n_bins * self.n_repeats
 
     @property
     def n_bins(self) -> int:
@@ -208,9 +198,6 @@ class Labels(Membership):
         """Return (rest, fold), or (train, part). O(n)."""
         repeat, fold = self.split_name(i)
         return next(pairs_of_labels(self.column(repeat), [self.tested[fold]], parts=bool(self.parts)))
-
-    def digests(self) -> None:
-        """Return None: the codes say what each split is."""
 
     @classmethod
     def read(cls, rows: pa.Table, files: Mapping[str, pa.Table], splitter: Splitter, **_: Any) -> Labels:

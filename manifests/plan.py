@@ -218,8 +218,8 @@ class Plan:
 
     def _groups_to_pack(self) -> tuple[GroupTable, Parted | None, GroupRows]:
         """Return the groups, which are locked and left (None where none is locked), and what is left."""
-        columns = self.spec.columns
-        table = GroupTable.of(self.table, columns, self.splitter.needs)
+        columns, needs = self.spec.columns, self.splitter.needs
+        table = GroupTable(self.table, columns, needs)
         rows = table.rows()
         self.splitter.check(rows)
         locked = self._locked_among(rows)
@@ -227,8 +227,8 @@ class Plan:
             return table, None, rows
         mask = np.ones(rows.n_groups, dtype=np.bool_)
         mask[locked] = False
-        y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
-        rest = table.kept(mask, y).rows()
+        left = self.table.filter(pa.array(mask[table.groups]))
+        rest = GroupTable(left, columns, needs, numeric=table.edges is not None).rows()
         self.splitter.check(rest)
         return table, (locked, np.flatnonzero(mask)), rest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -324,53 +324,39 @@ def read_spec(source: Any) -> SplitSpec:
 def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
-    parts = {"group": columns.grouped, "key": columns.key, "coordinates": columns.coordinates}
-    for part, names in (parts | {"time": [columns.time], "fold": [columns.fold]}).items():
-        if columns.target and columns.target in names:
+    roles = {"group": columns.grouped, "key": columns.key, "coordinates": columns.coordinates}
+    roles |= {"time": [columns.time], "fold": [columns.fold]}
+    twice = [("target", columns.target, role) for role, names in roles.items() if columns.target in names]
+    twice += [("key", name, "group") for name in columns.grouped if columns.key == [name]]
+    for one, name, other in twice:
+        if name:
+            raise SplitError(f"{name!r} is named as {one} and as {other}; name another column as {other}, or none.")
+    used: dict[str, tuple[list[str], str, Callable[[Needs], object]]] = {
+        "group": (columns.grouped, "keep groups whole", lambda its: its.groups),
+        "coordinates": (columns.coordinates, "look at where rows lie", lambda its: its.coordinates),
+        "stratify": (columns.stratify, "share anything out", lambda its: its.y != "ignored"),
+    }
+    for role, (names, use, reads) in used.items():
+        if names and not reads(needs):
+            able = [name for name, its in all_strategies().items() if reads(its.needs) is True and not its.needs.time]
             raise SplitError(
-                f"{columns.target!r} is named as target and as {part}; name the column to predict as target, and "
-                f"another as {part}, or none."
+                f"{strategy} does not {use}, and the {role} column {listed(map(repr, names))} is named; choose "
+                f"{', '.join(able)}, or leave the {role} column out."
             )
-    if len(columns.key) == 1 and columns.key[0] in columns.grouped:
-        raise SplitError(
-            f"{columns.key[0]!r} is named as key and as group, so every row is its own group and nothing is kept "
-            "together; name another column as group, or none."
-        )
-    if columns.grouped and not needs.groups:
-        keepers = [name for name, its in all_strategies().items() if its.needs.groups is True and not its.needs.time]
-        raise SplitError(
-            f"{strategy} does not keep groups whole, and the group column {listed(map(repr, columns.grouped))} is "
-            f"named; choose {', '.join(keepers)}, or leave the group column out."
-        )
-    _require_needs(columns, strategy, needs, spec.says_when_known)
-
-
-def _require_needs(columns: Columns, strategy: str | None, needs: Needs, says_when_known: bool) -> None:
-    if columns.coordinates and not needs.coordinates:
-        raise SplitError(
-            f"{strategy} does not look at where rows lie, and the coordinates {listed(map(repr, columns.coordinates))} "
-            "are named; choose SpatialBlockKFold, or leave them out."
-        )
-    if columns.stratify and needs.y == "ignored":
-        raise SplitError(
-            f"{strategy} shares nothing out evenly, and {'+'.join(columns.stratify)} is named to stratify; "
-            "choose a strategy that does, such as StratifiedKFold, or leave it out."
-        )
     if len(columns.stratify) > 1 and needs.y != "any":
         raise SplitError(
             f"{strategy} shares out one column, and {len(columns.stratify)} are named to stratify "
             f"({', '.join(columns.stratify)}); name one, or choose BalancedKFold or BalancedGroupKFold."
         )
-    for what, needed, present in (
+    for role, needed, present in (
         ("target", needs.y in ("classes", "numbers"), columns.stratify or columns.target),
         ("group", needs.groups is True, columns.grouped),
         ("key", needs.key, columns.key),
-        ("time", needs.time, columns.time),
-        ("time", says_when_known, columns.time),
+        ("time", needs.time or spec.says_when_known, columns.time),
         ("fold", needs.fixed, columns.fold),
         ("coordinates", needs.coordinates, columns.coordinates),
     ):
         if needed and not present:
-            flag = "" if what == "fold" else f", or --{what}"
-            who = strategy if what != "time" or needs.time else "what says when targets are known"
-            raise SplitError(f"{who} needs a {what} column, and none is named; name it (columns.{what}{flag}).")
+            flag = "" if role == "fold" else f", or --{role}"
+            who = strategy if role != "time" or needs.time else "what says when targets are known"
+            raise SplitError(f"{who} needs a {role} column, and none is named; name it (columns.{role}{flag}).")

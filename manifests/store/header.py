@@ -123,11 +123,9 @@ def read_header(folder: str | Path) -> Header:
         ) from None
     except (ValueError, RecursionError, OSError) as error:
         raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
-    if not isinstance(header, dict):
-        raise SplitError(f"{path} is damaged (it holds no fields); {REMEDY}")
-    if header.get("schema") != SCHEMA:
-        schema = repr(header.get("schema"))[:40]
-        raise NoManifestError(f"{folder} has schema {schema}; this version of evenfold reads {SCHEMA!r}.")
+    schema = header.get("schema") if isinstance(header, dict) else None
+    if schema != SCHEMA:
+        raise NoManifestError(f"{folder} has schema {schema!r:.40}; this version of evenfold reads {SCHEMA!r}.")
     try:
         READER.validate_json(text)
     except ValidationError as error:

@@ -251,45 +251,33 @@ class GroupTable:
 
     ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has
     a code. ``levels`` are the classes of each column, ``tables`` the rows of each in each group (groups, classes); of
-    rows alone where there is no column.
+    rows alone where there is no column. Made of a canonical table in key order; ``numeric``: whether its target is a
+    number, where that is known. O(n), with numbers O(n log n).
     """
 
-    def __init__(
-        self, values: pa.Array, groups: NDArray[Any], classed: Sequence[tuple[NDArray[Any], pa.Array]] = (),
-        y: NDArray[np.float64] | None = None,
-    ) -> None:  # fmt: skip
-        self.values, self.groups = values, groups
-        self.edges = None if y is None else edges_of(np.sort(y), QUANTILE_BINS)
-        self.strata, self.levels = [codes for codes, _ in classed], [levels for _, levels in classed]
-        widths = [len(levels) for levels in self.levels]
-        if y is not None and self.edges is not None:
-            bins = np.empty(y.size, dtype=np.int8)
+    def __init__(self, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> None:
+        self.groups, self.values = numbered(table.column(str(columns.group)))
+        shared = [table.column(name) for name in (columns.shared_out if needs.y != "ignored" else [])]
+        if numeric is None:
+            numeric = len(shared) == 1 and is_numeric_target(shared[0])
+        self.strata, self.levels = list[NDArray[Any]](), list[pa.Array]()
+        self.edges: NDArray[np.float64] | None = None
+        if numeric:
+            y = to_numpy(shared[0]).astype(np.float64, copy=False)
+            self.edges = edges_of(np.sort(y), QUANTILE_BINS)
+            self.strata.append(np.empty(y.size, dtype=np.int8))
             for start in range(0, y.size, STRETCH):
                 here = slice(start, start + STRETCH)
-                bins[here] = np.searchsorted(self.edges, y[here], side="right")
-            self.strata, widths = [bins], [self.edges.size + 1]
+                self.strata[0][here] = np.searchsorted(self.edges, y[here], side="right")
+        for column in () if numeric else shared:
+            codes, levels = numbered(column)
+            self.strata.append(codes)
+            self.levels.append(levels)
+        widths = [len(levels) for levels in self.levels] if self.edges is None else [self.edges.size + 1]
         for width in widths:
-            require_table(len(values), width)
-        counted = list(zip(self.strata, widths, strict=True)) or [(np.zeros(groups.size, dtype=np.int8), 1)]
-        self.tables = [cell_counts(groups, codes, len(values), width) for codes, width in counted]
-
-    @classmethod
-    def of(cls, table: pa.Table, columns: Columns, needs: Needs) -> GroupTable:
-        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n)."""
-        groups, values = numbered(table.column(str(columns.group)))
-        names = columns.shared_out if needs.y != "ignored" else []
-        if len(names) == 1 and is_numeric_target(table.column(names[0])):
-            return cls(values, groups, y=to_numpy(table.column(names[0])).astype(np.float64, copy=False))
-        return cls(values, groups, [numbered(table.column(name)) for name in names])
-
-    def kept(self, mask: NDArray[np.bool_], y: NDArray[np.float64] | None) -> GroupTable:
-        """Return the groups that are kept, numbered anew, their classes and quantiles by their own rows alone."""
-        rows = mask[self.groups]
-        numbers = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
-        again = ((pd.factorize(codes[rows]), levels) for codes, levels in zip(self.strata, self.levels, strict=False))
-        classed = [(codes.astype(np.int32), levels.take(pa.array(first))) for (codes, first), levels in again]
-        values = self.values.filter(pa.array(mask))
-        return GroupTable(values, numbers[self.groups[rows]], classed, None if y is None else y[rows])
+            require_table(len(self.values), width)
+        counted = list(zip(self.strata, widths, strict=True)) or [(np.zeros(self.groups.size, dtype=np.int8), 1)]
+        self.tables = [cell_counts(self.groups, codes, len(self.values), width) for codes, width in counted]
 
     def rows(self) -> GroupRows:
         """Return what a strategy looks at: the table of one column, those of several side by side, or sizes alone."""

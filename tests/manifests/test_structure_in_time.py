@@ -114,12 +114,12 @@ STRATEGY: dict[str, Any] = {
 @pytest.mark.parametrize("role", ["key", "time", "fold", "coordinates"])
 def test_a_target_plays_no_other_part(role: str) -> None:
     columns: dict[str, Any] = {"target": "amount", role: ["amount", "row"] if role == "coordinates" else "amount"}
-    with pytest.raises(SplitError, match=f"'amount' is named as target and as {role}; name the column to predict"):
+    with pytest.raises(SplitError, match=f"'amount' is named as target and as {role}; name another column as {role}"):
         decide({"columns": columns, **STRATEGY.get(role, {})}, TABLE)
 
 
 def test_a_key_is_no_group() -> None:
-    with pytest.raises(SplitError, match=r"'row' is named as key and as group, so every row is its own group"):
+    with pytest.raises(SplitError, match=r"'row' is named as key and as group; name another column as group, or none"):
         decide({"columns": ROLES | {"group": "row"}}, TABLE)
     with pytest.raises(SplitError, match="'row' is named as key and as group"):
         decide({"columns": ROLES | {"group": ["customer", "row"]}}, TABLE)
