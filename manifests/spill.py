@@ -106,7 +106,7 @@ def spilled(
     make = partial(sortable, names=names, types=dict(types))
     with aside(to, SPILLED, to) as room:
         if engine == "duckdb":
-            parts = map(make, source.batches(names))
+            parts: Iterator[pa.Table] = map(make, source.batches(names))
         elif engine not in ("dask", "spark"):
             raise SplitError(f"there is no engine {engine!r}; choose auto, memory, duckdb, dask or spark.")
         elif not key:
