@@ -324,13 +324,13 @@ def read_spec(source: Any) -> SplitSpec:
 def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
-    roles = {"group": columns.grouped, "key": columns.key, "coordinates": columns.coordinates}
-    roles |= {"time": [columns.time], "fold": [columns.fold]}
-    twice = [("target", columns.target, role) for role, names in roles.items() if columns.target in names]
+    roles: dict[str, list[str | None]] = {"group": [*columns.grouped], "key": [*columns.key]}
+    roles |= {"coordinates": [*columns.coordinates], "time": [columns.time], "fold": [columns.fold]}
+    target = columns.target
+    twice = [("target", target, role) for role, names in roles.items() if target and target in names]
     twice += [("key", name, "group") for name in columns.grouped if columns.key == [name]]
     for one, name, other in twice:
-        if name:
-            raise SplitError(f"{name!r} is named as {one} and as {other}; name another column as {other}, or none.")
+        raise SplitError(f"{name!r} is named as {one} and as {other}; name another column as {other}, or none.")
     used: dict[str, tuple[list[str], str, Callable[[Needs], object]]] = {
         "group": (columns.grouped, "keep groups whole", lambda its: its.groups),
         "coordinates": (columns.coordinates, "look at where rows lie", lambda its: its.coordinates),

@@ -109,8 +109,10 @@ class State:
         if self.edges is not None and not isinstance(y, Coded):
             return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
         by_name = {_name(level): number for number, level in enumerate(self.classes or ())}
-        several = isinstance(y, Coded) and y.codes.ndim == 2
-        codes, levels = _classed(list(zip(y.codes.T, y.levels, strict=True)) if several else [encode(y, "y")], n)
+        columns: list[Classed] = [encode(y, "y")]
+        if isinstance(y, Coded) and y.codes.ndim == 2:
+            columns = list(zip(y.codes.T, y.levels, strict=True))
+        codes, levels = _classed(columns, n)
         numbers = [by_name.setdefault(_name(level), len(by_name)) for level in levels or ()]
         new = [list(name) if isinstance(name, tuple) else name for name in list(by_name)[len(self.classes or ()) :]]
         return np.array(numbers, dtype=np.int64)[codes], replace(self, classes=[*(self.classes or ()), *new])
