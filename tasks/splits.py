@@ -227,14 +227,14 @@ def check_table(
 
 
 # What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.
-TOLD = ("changed_targets", "lost_columns", "changed_types", "unseen_categories")
+TOLD = ("changed_targets", "lost_columns", "unseen_categories")
 MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for what the next one is compared with
 
 
 def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     """Return the differences of ``data`` from the table that the manifest in ``folder`` last met, in sentences.
 
-    Corrected targets of known rows, be they few, columns that are gone or of another type, values that no known row
+    Corrected targets of known rows, be they few, columns that are gone or of another kind, values that no known row
     had. Nothing where nothing was kept of that table, and where this one takes more than ``memory``.
     """
     if not manifests.fits_in_memory(data, StoredManifest(folder).spec.columns.roles(), Settings.memory_of(memory)):

@@ -206,7 +206,6 @@ ARRIVAL_GATES: dict[str, Gate] = {
     "copied_rows": Gate(0.5, True, "share of the new rows that are other rows under new keys, beyond chance"),
     "jumps_in_time": Gate(10, True, "how many times further from the known times new rows are than usual"),
     "swallowing_groups": Gate(4, True, "how many times larger than any known group one is that most new rows are of"),
-    "changed_types": Gate(None, False, "columns of another type of the same kind"),
     "unseen_categories": Gate(None, False, "columns of text that hold values which no known row has"),
 }
 

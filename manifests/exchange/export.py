@@ -208,7 +208,7 @@ Content = Any  # an array, an Arrow table or text
 
 
 def _for_sklearn(manifest: Manifest, data: Any, repeat: int, **_: Any) -> tuple[Content, str]:
-    folds = folds_of(manifest, repeat, "sklearn", least=-1).astype(np.int64)
+    folds_of(manifest, repeat, "sklearn", least=NEVER_TESTED)
     labels = labels_of(manifest, "sklearn")
     if labels.parts and labels.n_bins > 1:
         tested = listed(labels.code_name(code) for code in labels.tested)
@@ -217,18 +217,14 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int, **_: Any) -> tuple[
             "every part but the one it tests; give scikit-learn as_cv(data), whose splits train on the train part "
             "alone, or export to nnunet."
         )
-    lookup = manifest.lookup(data)
-    positions = lookup.exact_rows()[kept_rows(manifest)]
-    without = lookup.rank.size - folds.size  # every row is known
-    if without:
+    folds = manifest.fold_of(data, repeat)
+    if without := int(np.count_nonzero(folds < NEVER_TESTED)):
         raise SplitError(
             f"{amount(without, 'row')} of the data {verb(without, 'has', 'have')} no fold in the manifest (they wait, "
             "or were deleted); leave them out of the data, or extend the manifest."
         )
-    in_order = np.empty_like(folds)
-    in_order[positions] = folds
     note = "rows in the order of the data's rows; PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
-    return in_order, note
+    return folds, note
 
 
 def _for_sql(manifest: Manifest, dialect: Dialect, table: str, **_: Any) -> tuple[Content, str]:
@@ -302,8 +298,8 @@ def sides_of(manifest: Manifest) -> pa.Table:
     """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither."""
     table, rows = kept_keys(manifest), kept_rows(manifest)
     for i in range(manifest.n_splits):
-        counts = resample_counts(*manifest.in_use.pair(i), manifest.n)
-        table = table.append_column(f"split_{i}", pa.array(counts[rows], pa.int16()))
+        counts = resample_counts(*manifest.in_use.pair(i), manifest.n)[rows]
+        table = table.append_column(f"split_{i}", pa.array(counts, pa.int16()))
     return table
 
 

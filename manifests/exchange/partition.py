@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
-from evenfold.manifests.fields import Strict
 from evenfold.manifests.manifest import Manifest, ManifestCV
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Labels, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory, manifest_of
@@ -23,33 +22,25 @@ from evenfold.manifests.tables.source import BATCH_ROWS, Source
 from evenfold.splitters import SplitError
 from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
-from pydantic import Field
 
 MOST_PARTS = 1_000
 # A row's rank in key order: no column of a table that is parted may begin with "fold".
 PLACE = "fold_place"
-DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
 
 
-class Partitions(Strict):
+@dataclass(frozen=True)
+class Partitions:
     """A table below a folder, parted by fold: ``fold=<code>/rows.parquet``, each with all columns in the table's order.
 
     Any reader of Hive partitions reads it as one table with a column ``fold``. ``tested`` are the codes of the folds
     that a split tests, ``counts`` the rows of each code: -2 locked, -3 in no split.
     """
 
-    folder: Path = Field(exclude=True)
-    split_id: str
-    tested: list[int]
+    folder: Path
+    tested: tuple[int, ...]
     parts: dict[str, int]
-    counts: dict[int, int] = Field(alias="rows")
+    counts: dict[int, int]
     columns: list[str]
-
-    @classmethod
-    def at(cls, folder: str | Path) -> Partitions:
-        """Return what was parted below a folder."""
-        described = json.loads((Path(folder) / DESCRIPTION).read_text(encoding="utf-8"))
-        return cls(folder=Path(folder), **described)
 
     @property
     def n_splits(self) -> int:
@@ -77,8 +68,8 @@ class Partitions(Strict):
         For readers of their own. Within a fold rows are in the table's order.
         """
         wanted = pyarrow.dataset.field("fold").isin(self._codes(split, role))
-        names = [name for name in self.columns if name != PLACE] if columns is None else columns
-        require_columns(names, self.columns)
+        names = self.columns if columns is None else columns
+        require_columns(names, [*self.columns, PLACE])
         parted = pyarrow.dataset.dataset(self.folder, partitioning="hive")
         ahead = {"batch_readahead": 2, "fragment_readahead": 1}
         read = parted.to_batches(columns=names, filter=wanted, batch_size=rows, **ahead)
@@ -86,8 +77,8 @@ class Partitions(Strict):
 
     def read(self, split: int, role: Role, columns: list[str] | None = None) -> pa.Table:
         """Return the rows that split ``split`` trains on or tests, in key order: what ``join_rows`` returns."""
-        names = columns if columns is not None else [name for name in self.columns if name != PLACE]
-        table = pa.concat_tables(self.batches(split, role, [*dict.fromkeys([*names, PLACE])]))
+        names = list(dict.fromkeys(self.columns if columns is None else columns))
+        table = pa.concat_tables(self.batches(split, role, [*names, PLACE]))
         order = np.argsort(table.column(PLACE).to_numpy(), kind="stable")
         return table.select(names).take(pa.array(order))
 
@@ -115,20 +106,12 @@ def partition(
     lookup = whole.lookup(source)
     lookup.exact_rows()
     codes = np.where(lookup.rank >= 0, labels.column(repeat)[lookup.rank], EXCLUDED)
-    counted = zip(*(each.tolist() for each in np.unique(codes, return_counts=True)), strict=True)
-    parted = Partitions(
-        folder=Path(to),
-        split_id=whole.split_id,
-        tested=list(labels.tested),
-        parts=dict(labels.parts),
-        rows=dict(counted),
-        columns=[*source.names, PLACE],
-    )
-    appear(parted.folder, lambda folder: _write_parted(source, lookup.rank, codes, parted, folder))
-    return parted
+    counts = dict(zip(*(each.tolist() for each in np.unique(codes, return_counts=True)), strict=True))
+    appear(Path(to), lambda folder: _write_parted(source, lookup.rank, codes, folder))
+    return Partitions(Path(to), labels.tested, dict(labels.parts), counts, source.names)
 
 
-def _write_parted(source: Source, ranks: NDArray[Any], codes: NDArray[Any], parted: Partitions, folder: Path) -> None:
+def _write_parted(source: Source, ranks: NDArray[Any], codes: NDArray[Any], folder: Path) -> None:
     """Write every row to the file of its fold, in the table's order."""
 
     def parts() -> Iterator[pa.RecordBatch]:
@@ -151,7 +134,6 @@ def _write_parted(source: Source, ranks: NDArray[Any], codes: NDArray[Any], part
     )
     for file in folder.glob("fold=*/rows0.parquet"):
         file.rename(file.with_name("rows.parquet"))
-    (folder / DESCRIPTION).write_text(parted.model_dump_json(by_alias=True), encoding="utf-8")
 
 
 def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:

@@ -105,8 +105,8 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
     if left_out:
         raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")
-    known = (_known(_name(name, words), kind, words) for name, kind in zip(columns, kinds, strict=True))
-    values = f", {_text('|', words)}, ".join(_cast(value, "text", words) for value in known)
+    cells = (_known(_name(name, words), kind, words) for name, kind in zip(columns, kinds, strict=True))
+    values = f", {_text('|', words)}, ".join(_cast(value, "text", words) for value in cells)
     bits = words.bits.format(f"CONCAT({_text(f'{splitter.salt}|', words)}, {values})")
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
 

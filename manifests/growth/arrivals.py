@@ -140,44 +140,27 @@ def _rows_a_day(arrived: Arrived) -> Found | None:
     return Found(float(factors[odd]), message, {"rows": int(counts[odd]), "usual": usual})
 
 
-def _columns_before(arrived: Arrived) -> tuple[dict[str, str], list[str]]:
-    """Return the types of the last table's columns that matter, and which of them have another one now.
+def lost_columns(arrived: Arrived) -> Outcome:
+    """Look for columns that matter and are gone, or that hold another kind of value.
 
     Given folds do not matter, for nobody gives new rows one; keys and groups are read as they were.
     """
     if arrived.snapshot is None:
         raise NotAsked("the columns of the last table were not kept")
-    roles, these = arrived.manifest.spec.columns, arrived.columns
-    before = {
-        name: kind
-        for name, kind in arrived.snapshot.types.items()
-        if name != roles.fold and (these is None or name in these or name == roles.target)
-    }
-    compared = [name for name in before if name not in {*roles.key, *roles.grouped}]
-    return before, [name for name in compared if arrived.types.get(name, before[name]) != before[name]]
-
-
-def lost_columns(arrived: Arrived) -> Outcome:
-    """Look for columns that are gone, or that hold another kind of value."""
-    (before, changed), after = _columns_before(arrived), arrived.types
-    names, target = arrived.joined.source.names, arrived.manifest.spec.columns.target
-    gone = [name for name in before if name not in names]
-    other = [name for name in changed if KINDS[before[name]] != KINDS[after[name]]]
+    before, after = ({name: KINDS[kind] for name, kind in of.items()} for of in (arrived.snapshot.types, arrived.types))
+    columns, names = arrived.manifest.spec.columns, arrived.joined.source.names
+    matter = {*(before if arrived.columns is None else arrived.columns), columns.target} - {columns.fold}
+    relevant = [name for name in before if name in matter]
+    gone = [name for name in relevant if name not in names]
     # A batch holds no known row: a column that few rows fill may be empty in it.
-    empty = [name for name in before if arrived.older.size and name in names and name not in after]
+    empty = [name for name in relevant if arrived.older.size and name in names and name not in after]
+    other = [name for name in relevant if name in after and after[name] != before[name]]
+    other = [name for name in other if name not in (*columns.key, *columns.grouped)]
     changes = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
-    changes += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
-    mend = "mend the file" if target in (*gone, *empty, *other) else "mend the file, or retrain without them"
+    changes += [f"{name} holds {after[name]}s, not {before[name]}s" for name in other]
+    mend = "mend the file" if columns.target in (*gone, *empty, *other) else "mend the file, or retrain without them"
     losses = {"gone": gone, "empty": empty, "other": other}
     return Found(len(changes), f"{listed(changes, most=10)}; {mend}.", losses) if changes else None
-
-
-def changed_types(arrived: Arrived) -> Outcome:
-    """Look for columns whose type is another one of the same kind: whole numbers that became decimal ones."""
-    (before, changed), after = _columns_before(arrived), arrived.types
-    other = [name for name in changed if KINDS[before[name]] == KINDS[after[name]]]
-    changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
-    return Found(len(other), f"{changes}.", {"columns": other}) if other else None
 
 
 def target_distribution(arrived: Arrived) -> Outcome:
@@ -236,8 +219,7 @@ def unseen_categories(arrived: Arrived) -> Outcome:
 
 
 CHECKS: tuple[Callable[[Arrived], Outcome], ...] = (
-    vanished_rows, changed_targets, new_rows, lost_columns, changed_types, target_distribution, unseen_categories,
-    merged_groups,
+    vanished_rows, changed_targets, new_rows, lost_columns, target_distribution, unseen_categories, merged_groups,
 )  # fmt: skip
 
 

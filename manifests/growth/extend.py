@@ -14,7 +14,7 @@ from evenfold.manifests.plan import used_columns
 from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
 from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import amount, canonical_table, digests_of, key_order, listed, verb
-from evenfold.manifests.tables.keys import content_of, digest_json, matured, positions_in, waiting_keys, with_keys
+from evenfold.manifests.tables.keys import content_of, matured, positions_in, waiting_keys, with_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Predefined, SplitError, all_strategies
 from evenfold.splitters.errors import shown
@@ -22,7 +22,6 @@ from evenfold.splitters.errors import shown
 from .assign import Growth, Ints, Merged, grow
 
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
-NOTHING_NEW = "there is nothing new."
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
     changes = _changes(manifest, arrival, growth.torn if merged == "quarantine" else growth.torn[:0])
     waiting, notes = arrival.waiting, growth.notes
     if arrival.new.size == changes.num_rows == 0 and manifest.waiting == waiting:
-        return Extension(manifest, notes=notes or (NOTHING_NEW,))
+        return Extension(manifest, notes=notes or ("there is nothing new.",))
     child = _child(manifest, arrival, growth, changes)
     title = f"{manifest.name} {manifest.version}"
     older = child.at_generation(manifest.generation)
@@ -158,8 +157,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: pa.Tab
     order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in both.column_names]).to_numpy()
     keys = both.take(order).combine_chunks()
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
-    codes, digests = manifest.membership.codes, digests_of(arrival.table)
-    content = digest_json(digests) if arrival.waiting is None else content_of(digests, arrival.waiting)
+    codes, content = manifest.membership.codes, content_of(digests_of(arrival.table), arrival.waiting)
     algorithm, parent = manifest.algorithm | {"growing": GROWING_VERSION}, manifest.split_id
     return manifest.altered(
         group_table=growth.groups,

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.manifests.audits.columns import ranks_of
+from evenfold.manifests.audits.columns import count_pairs, ranks_of
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, needed
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
@@ -255,17 +255,14 @@ def repeated_targets(arrived: Arrived) -> Outcome:
     if name is None or not arrived.joined.is_numeric(name):
         raise NotAsked("the target is no number")
     codes, parts = arrived.codes(name) + 1, arrived.parts or [arrived.older]
-    now, *before = (_repeats(codes[part]) + 1 / n for part in (arrived.new, *parts))
+    now, *before = (
+        2 * count_pairs(codes[part]) / (part.size * (part.size - 1)) + 1 / n for part in (arrived.new, *parts)
+    )
     more, less = now / max(before), min(before) / now
     often = "more often than before: capped, rounded or filled."
     often = often if more > less else "less often than before: made of something else."
     message = f"two of {amount(n, 'new row')} have one {name} {max(more, less):.3g} times {often}"
     return Found(max(more, less), message) if max(more, less) > TELLING["repeated_targets"] else None
-
-
-def _repeats(codes: Rows) -> float:
-    counts = np.bincount(codes).astype(np.float64)
-    return float((counts * (counts - 1)).sum()) / (codes.size * (codes.size - 1))
 
 
 def restated_target(arrived: Arrived) -> Outcome:

@@ -99,7 +99,7 @@ class CsvFile:
             kinds = zip(table.column_names, table.schema.types, strict=True)
         if odd := [name for name, kind in kinds if pa.types.is_binary(kind)]:
             raise self._not_utf8(", ".join(odd[:3]))
-        self._require_closed(table.column(table.num_columns - 1), table.num_rows)
+        self._require_closed(table.column(table.num_columns - 1))
         return _texts_missing(table, self.types)
 
     def batches(self, columns: Sequence[str] = (), fields: Iterable[pa.Field] = ()) -> Iterator[pa.RecordBatch]:
@@ -115,17 +115,16 @@ class CsvFile:
             convert.include_columns = list(dict.fromkeys([*columns, *([last] if last else [])]))
             if last and last not in columns:
                 convert.column_types = {**convert.column_types, last: pa.binary()}
-        n_rows, batch = 0, None
+        batch = None
         with self._unpacked() as stream:
             reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
             nothing: list[pa.Array] = [pa.array([], kind) for kind in reader.schema.types]  # names may be there twice
             first = pa.RecordBatch.from_arrays(nothing, schema=reader.schema)
             yield first.select(list(columns)) if columns else first
             for batch in reader:
-                n_rows += batch.num_rows
                 yield _texts_missing(batch.select(list(columns)) if columns else batch, self.types)
         if batch is not None and last:
-            self._require_closed(batch.column(last), n_rows)
+            self._require_closed(batch.column(last))
 
     def texts_of_long(self, read: pa.Table, most: int | None = None) -> list[pa.Field]:
         """Return as texts the columns that were read as floats because whole numbers in them are beyond 64 bits.
@@ -178,7 +177,7 @@ class CsvFile:
             f"iconv -f {encoding} -t utf-8 {name} > utf-8-{name}"
         )
 
-    def _require_closed(self, last: pa.Array | pa.ChunkedArray, n_rows: int) -> None:
+    def _require_closed(self, last: pa.Array | pa.ChunkedArray) -> None:
         """Raise SplitError where the last value is in quotes that are never closed: rows may be within it."""
         value = last[-1].as_py() if len(last) else None
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
@@ -191,10 +190,7 @@ class CsvFile:
                     tail = (tail + part)[-2 * SAMPLE_BYTES :]
         tail = tail.rstrip()
         if (len(tail) - len(tail.rstrip(b'"'))) % 2 == 0:  # two stand for one within the value
-            raise SplitError(
-                f"{self.path} holds a quote that is opened in its row {n_rows:,} and not closed where the value ends; "
-                "close it."
-            )
+            raise SplitError(f"{self.path} holds a quote that is opened and not closed where the value ends; close it.")
 
     def _options(self, fields: Iterable[pa.Field] = ()) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
         # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.

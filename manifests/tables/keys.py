@@ -164,9 +164,10 @@ def fingerprint(table: pa.Table) -> str:
     return digest_json(digests_of(table))
 
 
-def content_of(digests: Digests, waiting: pa.Table) -> str:
-    """Return the fingerprint of a table and of the keys of the rows that wait beside it."""
-    return digest_json([digest_json(digests), digest_keys(waiting, waiting.num_rows)])
+def content_of(digests: Digests, waiting: pa.Table | None) -> str:
+    """Return the fingerprint of a table and of the keys of the rows that wait beside it, if any do."""
+    content = digest_json(digests)
+    return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
 
 
 def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
