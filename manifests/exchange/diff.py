@@ -97,8 +97,16 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     lines = [_told("moved", n_moved, moved), _told("added", added.size, joined), _told("removed", removed.size, left)]
     if n := int(np.count_nonzero((a.status[both] != QUARANTINED) & (b.status[there] == QUARANTINED))):
         lines.append(f"{amount(n, 'row')} quarantined; their folds are kept.")
-    sizes = {"n_moved": n_moved, "n_added": added.size, "n_removed": removed.size}
-    return difference(compared=True, **sizes, moved=moved, added=joined, removed=left, sentences=lines)
+    return difference(
+        compared=True,
+        n_moved=n_moved,
+        n_added=added.size,
+        n_removed=removed.size,
+        moved=moved,
+        added=joined,
+        removed=left,
+        sentences=lines,
+    )
 
 
 def _moved(a: Manifest, b: Manifest, both: Ranks, there: Ranks, classes: Classes | None) -> tuple[int, list[RowsMoved]]:

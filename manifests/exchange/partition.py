@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,7 @@ class Partitions:
     """
 
     folder: Path
-    tested: tuple[int, ...]
+    tested: Sequence[int]
     parts: dict[str, int]
     counts: dict[int, int]
     columns: list[str]
