@@ -193,13 +193,8 @@ def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, 
     kind = next(type(label) for label in labels)
     for text in {text for frame in (a, b) for text in _named_by_columns(frame, labels)}:
         with suppress(ValueError):  # a column of somebody's own
-            labels.add(label_of(text, kind))
+            labels.add(text == "True" if kind is bool else kind(text))
     return tuple(sorted(labels))
-
-
-def label_of(text: str, kind: type) -> Any:
-    """Return the label of a kind that a column's name says; ValueError where it says none."""
-    return text == "True" if kind is bool else kind(text)
 
 
 def _named_by_columns(frame: pd.DataFrame, labels: set[Any]) -> Iterator[str]:

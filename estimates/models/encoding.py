@@ -81,32 +81,29 @@ def choose_features(
     require_columns(table, list(model.exclude), "excluded")
     if model.features is not None:
         return _listed(table, model.features, model.exclude, taken), {}
-    kinds, left_out = {}, {}
-    for name in (str(column) for column in table.columns):
-        if name in taken:
-            continue
-        kind = kind_of(table[name])
-        if name in model.exclude:
-            left_out[name] = "excluded"
-        elif kind not in LEFT_OUT and not table[name].notna().any():
-            left_out[name] = LEFT_OUT["empty"]
-        elif kind in LEFT_OUT:
-            left_out[name] = LEFT_OUT[kind]
-        elif name in ROW_NUMBERS and pd.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
-            left_out[name] = "numbers of rows; list it in features to use it"
-        elif pd.api.types.is_unsigned_integer_dtype(table[name]) and table[name].max() >= 2**63:
-            left_out[name] = f"whole numbers of 2^63 and more; to use it, keep it as text (types: {{{name}: text}})"
-        else:
-            kinds[name] = kind
-    reasons = left_out | {name: why for name, why in text_for(model, table, kinds).items() if why}
-    reasons |= {name: A_FOLD for name in folds if name in kinds}
-    left_out = {str(name): reasons[str(name)] for name in table.columns if str(name) in reasons}
+    candidates = {name: kind_of(table[name]) for name in map(str, table.columns) if name not in taken}
+    reasons = {name: _unfit(table[name], kind) for name, kind in candidates.items()}
+    reasons |= dict.fromkeys((name for name in candidates if name in model.exclude), "excluded")
+    kinds = {name: kind for name, kind in candidates.items() if not reasons[name]}
+    reasons |= text_for(model, table, kinds) | {name: A_FOLD for name in folds if name in kinds}
+    left_out = {name: why for name, why in reasons.items() if why}
     kinds = {name: kind for name, kind in kinds.items() if name not in left_out}
     if not kinds:
         listing = ", ".join(f"{name} ({reason.partition(';')[0]})" for name, reason in [*left_out.items()][:6])
         why = f"{listing}{', …' if len(left_out) > 6 else ''}" or "the data holds no other column"
         raise ModelError(f"no feature is left: {why}; add a number column or list some in features.")
     return kinds, left_out
+
+
+def _unfit(column: pd.Series, kind: Kind) -> str:
+    """Return why a column is no feature unless it is listed; "" where it is one."""
+    if kind not in LEFT_OUT and not column.notna().any():
+        return LEFT_OUT["empty"]
+    if kind not in LEFT_OUT and pd.api.types.is_unsigned_integer_dtype(column) and column.max() >= 2**63:
+        return f"whole numbers of 2^63 and more; to use it, keep it as text (types: {{{column.name}: text}})"
+    if column.name in ROW_NUMBERS and pd.api.types.is_integer_dtype(column) and column.is_unique:
+        return "numbers of rows; list it in features to use it"
+    return LEFT_OUT.get(kind, "")
 
 
 def feature_table(table: pd.DataFrame, kinds: dict[str, Kind]) -> pd.DataFrame:

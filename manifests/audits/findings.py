@@ -231,11 +231,8 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
         if name not in checks:
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."
             raise SplitError(f"there is no gate {name!r}; {hint}")
-        try:
-            fits = limit == "off" or (not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0)
-        except OverflowError:  # no float is so large
-            fits = False
-        if not fits:
+        is_limit = not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0
+        if limit != "off" and not is_limit:
             raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
     changed = {
         name: None if limit == "off" else replace(of[name], limit=float(limit), fails=True)
