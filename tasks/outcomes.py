@@ -13,7 +13,7 @@ from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.errors import Displayed
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.signing import is_signed, is_whole
+from evenfold.tasks.runtime.signing import is_signed, signed_file
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class FinalModel(Outcome):
 
     def intact(self) -> bool:
         """Return whether it is ours, and the file is still what was written."""
-        return self.is_ours() and is_whole(self.file.path, self.file.sha256)
+        return self.is_ours() and signed_file(self.file.path, self.file.sha256) is not None
 
 
 # Where the fit of a fold comes from: the store, this run, nowhere for it failed; or it is still to be made.

@@ -86,10 +86,6 @@ def record_evaluation(
 
 def _require_together(split: SplitRef, evaluation: Evaluated) -> None:
     table_of(split)  # which says what is no split
-    if not isinstance(evaluation, Evaluated):
-        raise EvaluationError(
-            f"a value of type {type(evaluation).__name__} is no evaluation; pass what aggregate returns."
-        )
     its = evaluation.split
     if (its.split_id, its.plan_id) != (split.split_id, split.plan_id):
         raise EvaluationError(

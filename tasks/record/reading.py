@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from evenfold import estimates
 
 from .entries import RECIPE, allowed, code_in, run_key, unless_usual, with_code
-from .models.versions import EVALUATION, require_signed_version
+from .models.versions import EVALUATION, require_signed_version, version_named
 from .tracker import RUN_KEY, Tracker, complete_records
 
 if TYPE_CHECKING:
@@ -41,21 +41,12 @@ def _evaluated_by(tracker: Tracker, address: str) -> str:
 
     Raises SplitError where the registry has no such model or it names none, UntrustedNameError where it is not signed.
     """
-    model, client = address.removeprefix("models:/"), tracker.client
-    is_version = model.rpartition("/")[2].isdecimal()  # a name may hold @, and none holds /
-    name, _, which = model.rpartition("/" if is_version else "@")
-    try:
-        version = (client.get_model_version if is_version else client.get_model_version_by_alias)(name, which)
-    except Exception:  # MLflow has a kind of error of its own per store
-        raise SplitError(
-            f"there is no registered model {address!a} in {tracker.home.tracking_uri}; write "
-            "models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
-        ) from None
+    version = version_named(tracker, address)
     require_signed_version(version)
     if EVALUATION not in version.tags:
         raise SplitError(
-            f"version {version.version} of {name} names no evaluation, whose recipe and split stand for its model; "
-            "retrain, and take the version that makes."
+            f"version {version.version} of {version.name} names no evaluation, whose recipe and split stand for its "
+            "model; retrain, and take the version that makes."
         )
     return str(version.tags[EVALUATION])
 
@@ -66,13 +57,9 @@ def run_named(tracker: Tracker, reference: Any) -> Run:
     ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe, a retraining for the
     version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked.
     """
-    run_id = getattr(reference, "run_id", reference)
+    run_id = str(getattr(reference, "run_id", reference))
     if isinstance(reference, Retraining) and (served := reference.registered or reference.champion):
         run_id = f"models:/{served.name}/{served.version}"
-    if not isinstance(run_id, str):
-        raise SplitError(
-            f"a value of type {type(reference).__name__} is no run; pass its id, or what the flow returned."
-        )
     if run_id.startswith("models:/"):
         run_id = _evaluated_by(tracker, run_id)
     try:

@@ -174,12 +174,8 @@ class Tracker:
         """Return whether a run that was found is finished, made of ``content``, and holds these files of a folder."""
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return False
-        from mlflow.artifacts import list_artifacts
-
-        # By its place: by a run's id MLflow would read the run from its store once more.
-        place = f"{run.info.artifact_uri}/{min(files).rpartition('/')[0]}".rstrip("/")
-        held = list_artifacts(artifact_uri=place, tracking_uri=self.home.tracking_store)
-        return {file.rpartition("/")[2] for file in files} <= {file.path.rpartition("/")[2] for file in held}
+        held = self.client.list_artifacts(run.info.run_id, min(files).rpartition("/")[0] or None)
+        return set(files) <= {file.path for file in held}
 
     @contextmanager
     def _opened(self, entry: Entry, parent: str | None = None) -> Iterator[Run]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters import SplitError
 from evenfold.splitters.errors import is_deployed
 
 from .home import Home, Settings, locked, write_aside
@@ -52,29 +52,13 @@ def require_team_key() -> None:
         )
 
 
-def is_whole(file: str | Path, sha256: str) -> bool:
-    """Return whether a plain file, which no link names, has this digest."""
-    try:
-        return hashlib.sha256(_read(Path(file))).hexdigest() == sha256
-    except OSError:
-        return False
-
-
-def load_signed(file: str | Path, sha256: str, what: str) -> tuple[Any, list[str]]:
-    """Return the model in a skops file whose bytes have the digest that was signed, and the types that it names.
-
-    Raises UntrustedNameError for any other file, before anything of it is read as a model.
-    """
+def signed_file(file: str | Path, sha256: str) -> bytes | None:
+    """Return the bytes of a plain file, which no link names, of the digest that was signed; None for any other."""
     try:
         content = _read(Path(file))
-    except OSError as error:
-        raise UntrustedNameError(f"{what} cannot be read ({error.strerror}); fit it again.") from None
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise UntrustedNameError(f"{what} is not the file that was signed, and is not loaded; fit it again.")
-    import skops.io  # half a second for whoever loads no model
-
-    types = sorted({str(name) for name in skops.io.get_untrusted_types(data=content)})
-    return skops.io.loads(content, trusted=types), types
+    except OSError:
+        return None
+    return content if hashlib.sha256(content).hexdigest() == sha256 else None
 
 
 def _signature(key: bytes, kind: str, claim: Mapping[str, Any]) -> str:

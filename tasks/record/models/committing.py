@@ -8,6 +8,7 @@ its final name. Whoever comes next finishes what has a registered version, and r
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps import step
 
 from .registered import CHAMPION, RegisteredModel, RolledBack, about_taking_back
-from .versions import SIGNATURE, require_signed_version, signed_decision
+from .versions import require_signed_version, signatures_of, signed_decision
 
 INTENT, UNDER_WAY = "commit.json", ".committing-"
 
@@ -102,7 +103,7 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
     model = RegisteredModel(Tracker(home), intent.name)
     version, run = model.version_of(intent.run_id), model.client.get_run(intent.run_id)
     # One that was killed before it was signed is signed by the same month; nobody loads it as it is.
-    if version is not None and any(tag.startswith(SIGNATURE) for tag in version.tags):
+    if version is not None and signatures_of(version):
         require_signed_version(version)
     else:
         version = None
@@ -182,13 +183,16 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
     """Let no version that was trained on one of these splits be champion, and mark the splits' own records."""
     if not home.is_recorded:
         return []
-    tracker = Tracker(home)
-    models: dict[str, set[str]] = {}
+    tracker, models = Tracker(home), defaultdict[str, set[str]](set)
     for split in splits:
         for each in tracker.client.search_model_versions(f"tags.`evenfold.spec` = '{split.name}@{split.version}'"):
             if each.tags.get("evenfold.split_id") == split.split_id:
-                models.setdefault(each.name, set()).add(str(each.version))
+                models[each.name].add(str(each.version))
         for run in tracker.runs(f"tags.`{RUN_KEY}` = '{split_key(split)}'"):  # in whatever experiment
             tracker.tell(run.info.run_id, {"evenfold.record": "withdrawn split"})
-    stepped_down = (RegisteredModel(tracker, name).step_down(versions, about) for name, versions in models.items())
-    return [each for each in stepped_down if each is not None]
+    done = []
+    for name, versions in models.items():
+        model = RegisteredModel(tracker, name)
+        with model.alone():
+            done.append(model.take_back(versions, model.champion_before(versions), about))
+    return [each for each in done if each.withdrawn in models[each.name]]

@@ -128,41 +128,35 @@ class RegisteredModel:
         if previous is not None:
             self.client.set_registered_model_alias(self.name, PREVIOUS, previous)
 
-    def give_way(
+    def champion_before(self, withdrawn: Collection[str | None]) -> str | None:
+        """Return the last champion that is none of these versions and is still there; None where there is none."""
+        replaced = {number: version.tags.get(REPLACES) for number, version in self.versions.items()}
+        champion = self.aliases.get(CHAMPION)
+        while champion is not None and champion in withdrawn:
+            champion = replaced.pop(champion, None)  # once each: tags may name each other in a circle
+        return champion if champion in replaced else None
+
+    def take_back(
         self, withdrawn: Collection[str | None], champion: str | None, about: Mapping[str, str],
         previous: str | None = None,
     ) -> RolledBack:  # fmt: skip
-        """Keep at versions who withdrew them, and put ``champion`` back where one of them is it: the model says so too.
+        """Let none of these versions serve: where one is the champion, ``champion`` is it again, and the model says so.
 
-        ``about``: who says so, when and why.
+        Each version, and the model, keep who says so, when and why: ``about``. ``previous``: whose place it takes.
         """
-        now = self.aliases.get(CHAMPION)
-        done = RolledBack(name=self.name, champion=champion, withdrawn=now, **about)
+        done = RolledBack(name=self.name, champion=champion, withdrawn=self.aliases.get(CHAMPION), **about)
         for version in filter(None, withdrawn):
             text = done.model_copy(update={"withdrawn": version}).model_dump_json()
             self.client.set_model_version_tag(self.name, version, WITHDRAWN, text)
-        if now in withdrawn:
+        if done.withdrawn in withdrawn:
             tag = f"{ROLLBACK}{done.at[:23]}"  # a tag's name holds no +
             self.client.set_registered_model_tag(self.name, tag, done.model_dump_json())
             if champion is not None:
                 self.put_aliases(champion, previous)
+        for alias, version in self.aliases.items():
+            if version in withdrawn and version != previous:
+                self.client.delete_registered_model_alias(self.name, alias)
         return done
-
-    def step_down(self, withdrawn: set[str], about: Mapping[str, str]) -> RolledBack | None:
-        """Let none of these versions have an alias, nor serve again: the last champion that is none of them does.
-
-        Returns what changed, None where the champion is another one.
-        """
-        with self.alone():
-            versions, champion = self.versions, self.aliases.get(CHAMPION)
-            replaced = {number: version.tags.get(REPLACES) for number, version in versions.items()}
-            while champion in withdrawn:
-                champion = replaced.pop(champion, None)  # once each: tags may name each other in a circle
-            done = self.give_way(withdrawn & versions.keys(), champion if champion in versions else None, about)
-            for alias, version in self.aliases.items():
-                if version in withdrawn:
-                    self.client.delete_registered_model_alias(self.name, alias)
-        return done if done.withdrawn in withdrawn else None
 
 
 @step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
@@ -216,8 +210,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
         champion = aliases.get(CHAMPION)
         if to is not None and to == champion:
             raise SplitError(f"version {to} of {name} is the champion already.")
-        replaced = versions[champion].tags.get(REPLACES) if champion in versions else None
-        chosen = to or replaced or aliases.get(PREVIOUS)
+        chosen = to or model.champion_before([champion]) or aliases.get(PREVIOUS)
         if chosen not in versions:
             where = f"before version {champion} " if champion else ""
             raise SplitError(
@@ -225,7 +218,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
                 f"{', '.join(versions)} (--to)."
             )
         about = about_taking_back("rollback", reason)
-        return model.give_way([champion], chosen, about, previous=champion if to else None)
+        return model.take_back([champion], chosen, about, previous=champion if to else None)
 
 
 class Change(NamedTuple):
@@ -256,13 +249,10 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
     before = [change for change in changes if change.at <= end]
     last, after, now, notes = before[-1], changes[len(before) :], model.aliases.get(CHAMPION), []
     if after and after[0].over not in (None, last.version):
-        _, version, _, over = after[0]
-        gone = "the alias was moved in MLflow" if over in versions else "it was deleted since"
-        notes.append(f"Version {version} took the place of version {over} on {after[0].at:%Y-%m-%d}: {gone}.")
+        at, version, _, over = after[0]
+        notes.append(f"Version {version} took the place of version {over} on {at:%Y-%m-%d}, of which no date is left.")
     if now != changes[-1].version:
-        notes.append(
-            f"The alias is on version {now or 'none'} by now, and nobody recorded that: it was moved in MLflow."
-        )
+        notes.append(f"The alias is on version {now or 'none'} by now: it was moved in MLflow, which leaves no date.")
     since = "" if last is nobody else last.at.isoformat(timespec="seconds")
     return Served(name=name, version=last.version, since=since, why=last.why, note=" ".join(notes))
 

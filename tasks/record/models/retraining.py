@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
-from functools import partial
 from math import isclose
 from typing import TYPE_CHECKING, Literal
 
@@ -34,21 +33,9 @@ from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
+from . import versions
 from .registered import CHALLENGER, RegisteredModel, RolledBack, decision_of
-from .versions import (
-    ANSWERED,
-    DECISION,
-    SIGNATURE,
-    WITHDRAWN,
-    decision_in,
-    is_signed_decision,
-    is_signed_version,
-    keep_model,
-    model_tags,
-    require_signed_version,
-    sign_version,
-    signed_decision,
-)
+from .versions import ANSWERED, DECISION, SIGNATURE, WITHDRAWN
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -99,7 +86,7 @@ def open_retraining(
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     tags = split_tags(split) | origin_tags() | code_tags(same, code) | {"evenfold.split_run_id": split_run_of(split)}
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
-    return Opened(run_id=run_id, decision=signed_decision(tracker.client.get_run(run_id)))
+    return Opened(run_id=run_id, decision=versions.signed_decision(tracker.client.get_run(run_id)))
 
 
 def _require_let_in(client: MlflowClient, split: SplitRef, outcome: Retraining) -> None:
@@ -139,8 +126,8 @@ def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierL
     looks = []
     runs = sorted(model.retrainings(), key=_place)
     for run in [each for each in runs if before is None or _place(each) < _place(before)]:
-        if decision := decision_in(run.data.tags, f"run {run.info.run_id}"):
-            day, ours = start_of(run), is_signed_decision(run)
+        if decision := versions.decision_in(run.data.tags, f"run {run.info.run_id}"):
+            day, ours = start_of(run), versions.is_signed_decision(run)
             looks.append(EarlierLook.of(decision, day) if ours else EarlierLook(day, decision.spent))
     return looks
 
@@ -171,7 +158,7 @@ def register_model(
     registered = RegisteredModel(tracker_of(split), name)
     client = registered.client
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: client.get_run(run_id).data.tags.get(RUN_KEY, run_id)}
-    tags |= model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
+    tags |= versions.model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
@@ -180,8 +167,8 @@ def register_model(
         registered.require_champion(decision, version)
         version = version or _new_version(registered, run_id, work.problem, final, tags, decision)
         # New, or a try was killed before; one that is not what we made stays refused.
-        if not is_signed_version(version):
-            sign_version(client, version, tags)
+        if not versions.is_signed_version(version):
+            versions.sign_version(client, version, tags)
         number = str(version.version)
         if promote:
             registered.require_champion(decision, version)
@@ -198,7 +185,7 @@ def _new_version(
 ) -> ModelVersion:  # fmt: skip
     """Log the model of a run, and return its version; two hosts share no lock: of twins the first."""
     client, estimator = registered.client, str(problem.model.estimator)
-    model = keep_model(registered.tracker, run_id, final, estimator, problem.X)
+    model = versions.keep_model(registered.tracker, run_id, final, estimator, problem.X)
     words = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
     if decision is not None:
         words = f"{words} {decision.why.capitalize()}. {plain(decision.answer)}".rstrip()
@@ -246,24 +233,25 @@ def replay(name: str, version: str) -> Replayed:
     By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
     What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
     """
-    model, versions = RegisteredModel.existing(name, version)
-    replayed = partial(Replayed, name=name, version=version)
-    decision, what = None, f"version {version} of {name}"
+    model, numbered = RegisteredModel.existing(name, version)
+    this, what = numbered[version], f"version {version} of {name}"
+    verdict: Literal["same", "other", "gone"] = "gone"
+    decision = again = None
     try:
-        require_signed_version(versions[version])
-        decision = decision_of(model.tracker, versions[version])
-        again = _decided_again(model, versions, versions[version], decision)
-        if not (apart := _apart(decision, again)):
-            words = f"{what} is decided again as it was: {again.why}."
-            return replayed(verdict="same", words=words, decision=decision, again=again)
-        left = {run.info.run_id for run in model.retrainings()}
-        earlier = [each for number, each in versions.items() if int(number) < int(version)]
+        versions.require_signed_version(this)
+        decision = decision_of(model.tracker, this)
+        again = _decided_again(model, numbered, this, decision)
+        apart = _apart(decision, again)
+        left = {run.info.run_id for run in model.retrainings()} if apart else set()
+        earlier = [each for number, each in numbered.items() if apart and int(number) < int(version)]
         if lost := [f"run {each.run_id[:8]} of version {each.version}" for each in earlier if each.run_id not in left]:
             raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
+        verdict, words = "same", f"{what} is decided again as it was: {again.why}."
+        if apart:
+            verdict, words = "other", f"{what} is decided in another way now: {', '.join(apart)}."
     except EvenfoldError as error:
-        return replayed(verdict="gone", words=f"{what} cannot be decided again: {error}", decision=decision)
-    words = f"{what} is decided in another way now: {', '.join(apart)}."
-    return replayed(verdict="other", words=words, decision=decision, again=again)
+        words = f"{what} cannot be decided again: {error}"
+    return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
 
 
 def _apart(decision: Decision, again: Decision) -> list[str]:
@@ -278,13 +266,13 @@ def _apart(decision: Decision, again: Decision) -> list[str]:
 
 
 def _decided_again(
-    model: RegisteredModel, versions: Mapping[str, ModelVersion], this: ModelVersion, decision: Decision
+    model: RegisteredModel, numbered: Mapping[str, ModelVersion], this: ModelVersion, decision: Decision
 ) -> Decision:
     if decision.champion is None:
         return promotion.without_champion(decision.metric, decision.why)
-    if decision.champion not in versions:
+    if decision.champion not in numbered:
         raise SplitError(f"version {decision.champion}, the champion of then, is no more.")
-    tags = versions[decision.champion].tags
+    tags = numbered[decision.champion].tags
     newer, values = (this.tags.get(tag) != tags.get(tag) for tag in ("evenfold.split_id", "evenfold.values"))
     if decision.difference is None:
         return promotion.same_recipe(decision.metric, newer or values)

@@ -30,7 +30,7 @@ from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
 from evenfold.tasks.record.entries import CODE, RECIPE, code_in
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import in_silence
-from evenfold.tasks.runtime.signing import is_signed, load_signed, sign
+from evenfold.tasks.runtime.signing import is_signed, sign, signed_file
 from pydantic import Field, Json, TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
@@ -137,7 +137,22 @@ def one_line(text: str, most: int) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:most]
 
 
-def claim_of(version: ModelVersion, tags: Mapping[str, str]) -> dict[str, object]:
+def version_named(tracker: Tracker, address: str) -> ModelVersion:
+    """Return the version of ``models:/NAME@champion``, or ``models:/NAME/2``; SplitError where there is none."""
+    name, _, number = address.removeprefix("models:/").rpartition("/")  # a name may hold @, and none holds /
+    try:
+        if number.isdecimal():
+            return tracker.client.get_model_version(name, number)
+        name, _, alias = number.rpartition("@")
+        return tracker.client.get_model_version_by_alias(name, alias)
+    except Exception:  # MLflow has a kind of error of its own per store
+        raise SplitError(
+            f"there is no registered model {address!a} in {tracker.home.tracking_uri}; write models:/NAME@champion or "
+            "models:/NAME/2 (evenfold trust NAME@2), as evenfold list shows them."
+        ) from None
+
+
+def _claim(version: ModelVersion, tags: Mapping[str, str]) -> dict[str, object]:
     """Return what the signature of a version covers: its name and number, where its files lie, and every tag of ours.
 
     Among these are its recipe, split, scores, run key, evaluation and the digest of its model.
@@ -148,14 +163,18 @@ def claim_of(version: ModelVersion, tags: Mapping[str, str]) -> dict[str, object
 
 def sign_version(client: MlflowClient, version: ModelVersion, tags: Mapping[str, str]) -> None:
     """Sign a version of the registry as one that has these ``tags``, whatever it says by itself."""
-    signature = sign("version", claim_of(version, tags))
+    signature = sign("version", _claim(version, tags))
     client.set_model_version_tag(version.name, str(version.version), f"{SIGNATURE}.{signature[:8]}", signature)
+
+
+def signatures_of(version: ModelVersion) -> list[str]:
+    """Return the signatures that the tags of a version hold, whoever made them."""
+    return [value for tag, value in version.tags.items() if tag.startswith(SIGNATURE)]
 
 
 def is_signed_version(version: ModelVersion) -> bool:
     """Return whether this home or its team signed a version of the registry, as it is now."""
-    claim = claim_of(version, version.tags)
-    return is_signed("version", claim, [value for tag, value in version.tags.items() if tag.startswith(SIGNATURE)])
+    return is_signed("version", _claim(version, version.tags), signatures_of(version))
 
 
 def require_signed_version(version: ModelVersion) -> None:
@@ -202,13 +221,7 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
 
     if is_deployed():
         raise SplitError("evenfold trust is a person's word at a terminal, and a deployed run has none to give.")
-    try:
-        registered = tracker.client.get_model_version(name, version)
-    except Exception:  # MLflow has a kind of error of its own per store
-        raise SplitError(
-            f"there is no version {version!a} of a model {name!a} in {tracker.home.tracking_uri}; write "
-            "NAME@VERSION, such as flights@3, as evenfold list shows them."
-        ) from None
+    registered = version_named(tracker, f"models:/{name}/{version}")
     digest, recipe = "", VersionTags.of(registered.tags, f"version {version} of {name}").model
     with suppress(Exception):  # its files are gone, or are none that is ever loaded
         # MLflow looks a models:/ URI up in the store of the process, which is the user's.
@@ -259,13 +272,16 @@ def load_final(final: FinalModel) -> tuple[Any, list[str]]:
 
     Raises UntrustedNameError unless this home or its team fitted it, before anything of the file is looked at.
     """
-    what = f"the model {final.key[:16]} among the results"
-    if not final.is_ours():
+    content = signed_file(final.file.path, final.file.sha256) if final.is_ours() else None
+    if content is None:
         raise UntrustedNameError(
-            f"{what} was not signed by this home, and is not loaded; set EVENFOLD_SIGNING_KEY to the key of whoever "
-            "fitted it, or fit it again."
+            f"the model {final.key[:16]} among the results was not signed by this home, or was changed since, and is "
+            "not loaded; set EVENFOLD_SIGNING_KEY to the key of whoever fitted it, or fit it again."
         )
-    return load_signed(final.file.path, final.file.sha256, what)
+    import skops.io  # half a second for whoever loads no model
+
+    types = sorted({str(name) for name in skops.io.get_untrusted_types(data=content)})
+    return skops.io.loads(content, trusted=types), types
 
 
 def _shown_by(model: Any, X: pd.DataFrame) -> dict[str, object]:
