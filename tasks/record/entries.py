@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -94,12 +95,13 @@ def unless_usual(interval: str, level: float) -> dict[str, object]:
     return parts if parts != {"interval": "auto", "level": 0.95} else {}
 
 
-def balance_metrics(report: BalanceReport) -> dict[str, float]:
+def balance_metrics(report: BalanceReport) -> dict[str, float | dict[int, float]]:
     """Return the figures of a balance report and their bounds as metrics, and what each part holds.
 
-    Of whole groups also what the cost is made of, and the gap to the best that can be reached.
+    Of whole groups also what the cost is made of, and the gap to the best that can be reached. Of up to 100 folds what
+    each holds, a step a fold, and of a draw also the rows that it trains on.
     """
-    metrics: dict[str, float] = {}
+    metrics: dict[str, float | dict[int, float]] = {}
     for figure, value, least in report.shown():
         metrics |= figure.metrics(value, least)
     places: list[FoldBalance | PartBalance] = [*report.folds, *report.parts]
@@ -113,18 +115,13 @@ def balance_metrics(report: BalanceReport) -> dict[str, float]:
         metrics |= {f"balance/cost_{name}": float(getattr(report.reach, name)) for name in terms}
     if report.picks is not None:
         metrics |= {"balance/least_picked": report.picks[0], "balance/most_picked": report.picks[1]}
-    return metrics
-
-
-def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
-    """Return what each fold holds as metrics, a step a fold; of a draw also the rows that it trains on."""
-    series: dict[str, dict[int, float]] = {}
+    series = defaultdict[str, dict[int, float]](dict)
     for fold in report.folds if report.n_splits <= MOST_FOLDS else ():
         trained = {("rows_train", ""): fold.train, ("wanted_train", ""): fold.wanted_train}
         for (name, below), value in (_contents(fold, report) | trained).items():
             if value is not None:
-                series.setdefault(f"balance/{name}{below}", {})[fold.split] = float(value)
-    return series
+                series[f"balance/{name}{below}"][fold.split] = float(value)
+    return metrics | series
 
 
 def _contents(place: RowsBalance, report: BalanceReport) -> dict[tuple[str, str], float]:
@@ -197,7 +194,7 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
             **{f"params.{name}": value for name, value in chosen.items() if name != "random_state"},
             **{f"columns.{role}": name for role, name in columns.items()},
         },
-        metrics={**balance_metrics(report), **balance_series(report)},
+        metrics=balance_metrics(report),
     )  # fmt: skip
 
 

@@ -65,7 +65,13 @@ def record_evaluation(
     complete record of the same content is not made again. Raises EvaluationError where the evaluation is of another
     split, or a model (by the name of its split, or "all rows") is not that of the evaluation's recipe on these rows.
     """
-    _require_together(split, evaluation)
+    table_of(split)  # which says what is no split
+    its = evaluation.split
+    if (its.split_id, its.plan_id) != (split.split_id, split.plan_id):
+        raise EvaluationError(
+            f"the evaluation is of {its.name} {its.version}, and {split.name} {split.version} is another split; record "
+            "it on its own: record_evaluation(evaluation.split, evaluation)."
+        )
     work = work_of(split, evaluation.model)
     _require_models(split, work, models or {})
     split_run = split_run_id or split_run_of(split)
@@ -82,16 +88,6 @@ def record_evaluation(
         text = f"{title}\n\n{in_markdown(table)}\n\n{linked({f'Run {run_id} in MLflow': run.url})}"
         publish(f"estimate-{split.name}", text, f"Scores of the newest evaluation on {split.name}.")
     return run
-
-
-def _require_together(split: SplitRef, evaluation: Evaluated) -> None:
-    table_of(split)  # which says what is no split
-    its = evaluation.split
-    if (its.split_id, its.plan_id) != (split.split_id, split.plan_id):
-        raise EvaluationError(
-            f"the evaluation is of {its.name} {its.version}, and {split.name} {split.version} is another split; record "
-            "it on its own: record_evaluation(evaluation.split, evaluation)."
-        )
 
 
 def _require_models(split: SplitRef, work: Work, models: dict[str, FinalModel]) -> None:

@@ -238,9 +238,12 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
     which it differs from another of the same model on the same split; of later rows the strategy of the split that the
     model was judged on, and the score that it promised: how well each way of validating foretold them.
     """
-    tracker, rows, recipes = Tracker(home), [], []
-    alike: defaultdict[tuple[object, object], list[dict[str, object]]] = defaultdict(list)
-    for run in tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
+    tracker, rows = Tracker(home), []
+    runs = list(tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"))
+    alike = defaultdict[str, list[dict[str, object]]](list)
+    for run in runs:
+        alike[run.info.run_name].append(_literal(run.data.params, "model.params", dict) or {})
+    for run in runs:
         params, tags = run.data.params, run.data.tags
         model, on = run.info.run_name.partition(" @ ")[0], tags.get("evenfold.spec") or tags.get("spec", "")
         row: Listed = {"run": run.info.run_id, "model": model, "on": on}
@@ -256,13 +259,10 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
         elif kind == "tuning":
             row["chosen"] = ", ".join(f"{each[7:]}={params[each]}" for each in sorted(params) if each[:7] == "chosen.")
         else:
-            row["params"] = ""  # until all are read
-            recipes.append(_literal(params, "model.params", dict) or {})
-            alike[model, on].append(recipes[-1])
+            own = _literal(params, "model.params", dict) or {}
+            differs = (n for n, v in own.items() if any(each.get(n, ...) != v for each in alike[run.info.run_name]))
+            row["params"] = ", ".join(f"{n}={own[n]}" for n in differs)
         rows.append(row | {"score": _score(metric, value, half), "when": in_local_time(run.info.start_time / 1000)})
-    for row, own in zip(rows, recipes, strict=False):
-        others = alike[row["model"], row["on"]]
-        row["params"] = ", ".join(f"{n}={v}" for n, v in own.items() if any(each.get(n, ...) != v for each in others))
     return rows
 
 

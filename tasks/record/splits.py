@@ -256,16 +256,15 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
         return read_manifest(here[version])
     if not here:
         home.require_record()
-    tracker = Tracker(home) if home.is_recorded else None
-    runs = _recorded(tracker, "spec", f"{name}@") if tracker and is_name else []
+    runs = _recorded(home, "spec", f"{name}@") if is_name else []
     versions = sorted({*here, *(_spec_in(run).rpartition("@")[2] for run in runs)}, key=version_in)
     wanted = version if at or not versions else versions[-1]
     if wanted in here:
         return read_manifest(here[wanted])
     runs = [run for run in runs if _spec_in(run) == f"{name}@{wanted}"]
-    if tracker and not runs and len(reference) >= 8 and SHORT_ID.fullmatch(reference):
-        runs = [run for tag in ("split_id", "plan_id") for run in _recorded(tracker, tag, reference)]
-    if tracker is None or not runs:
+    if not runs and len(reference) >= 8 and SHORT_ID.fullmatch(reference):
+        runs = [run for tag in ("split_id", "plan_id") for run in _recorded(home, tag, reference)]
+    if not runs:
         instead = f"; {name} has {listed(versions)}" if versions else ""
         raise SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
     splits = {run.data.tags["evenfold.split_id"]: run for run in reversed(runs)}
@@ -275,7 +274,7 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
             f"{reference[:16]} names {len(splits)} splits in {home.tracking_uri} ({names}), of several projects, or "
             "decided with parts in other orders or by other code; load one by its split_id."
         )
-    return _download(tracker, runs[0], home)
+    return _download(runs[0], home)
 
 
 @step(run_name=lambda reference, **_: f"load {reference}")
@@ -295,9 +294,11 @@ def load_split(
     return SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
 
 
-def _recorded(tracker: Tracker, tag: str, start: str) -> list[Run]:
+def _recorded(home: Home, tag: str, start: str) -> list[Run]:
     """Return the runs that record splits of which a tag begins so, the newest first; to LIKE, _ is any letter."""
-    runs = tracker.runs(f"tags.`evenfold.{tag}` LIKE '{start}%' AND tags.`evenfold.record` = 'split'")
+    if not home.is_recorded:  # looking makes no store
+        return []
+    runs = Tracker(home).runs(f"tags.`evenfold.{tag}` LIKE '{start}%' AND tags.`evenfold.record` = 'split'")
     return [run for run in runs if run.data.tags[f"evenfold.{tag}"].startswith(start) and _spec_in(run)]
 
 
@@ -312,7 +313,7 @@ def _spec_in(run: Run) -> str:
     return spec if name and is_name and is_id and VERSION.fullmatch(version) else ""
 
 
-def _download(tracker: Tracker, run: Run, home: Home) -> Manifest:
+def _download(run: Run, home: Home) -> Manifest:
     """Return the split that a run holds, in its place once it was proved to be of that id, name and version."""
     split_id, (name, _, version) = run.data.tags["evenfold.split_id"], _spec_in(run).partition("@")
     # Where this home has another split of that name and version, or a damaged one, what is loaded lies apart.
@@ -324,7 +325,7 @@ def _download(tracker: Tracker, run: Run, home: Home) -> Manifest:
             break
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        fetched, whole = tracker.fetch(run.info.run_id, "split", Path(folder)), False
+        fetched, whole = Tracker(home).fetch(run.info.run_id, "split", Path(folder)), False
         with suppress(ValueError, OSError):
             manifest = read_manifest(fetched)
             whole = (manifest.split_id, manifest.name, manifest.version) == (split_id, name, version)
