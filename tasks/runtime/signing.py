@@ -87,18 +87,16 @@ def _own_key(home: Home, make: bool = False) -> bytes:
                 write_aside(path, _write_key)
     try:
         key = _read(path, private=True).strip()
+        if len(key) < SHORTEST:
+            raise OSError(0, "it is cut short")
     except FileNotFoundError:
         return b""
     except OSError as error:
-        why = error.strerror
-    else:
-        if len(key) >= SHORTEST:
-            return key
-        why = "it is cut short"
-    raise SplitError(
-        f"the signing key {path} cannot be used ({why}); put that right, set EVENFOLD_SIGNING_KEY, or remove it and "
-        "sign again what you trust (evenfold trust NAME@VERSION)."
-    )
+        raise SplitError(
+            f"the signing key {path} cannot be used ({error.strerror}); put that right, set EVENFOLD_SIGNING_KEY, or "
+            "remove it and sign again what you trust (evenfold trust NAME@VERSION)."
+        ) from None
+    return key
 
 
 def _write_key(aside: Path) -> None:

@@ -24,7 +24,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Judged, SplitRef
-from evenfold.tasks.record.models.versions import EVALUATION, VersionTags, load_final, moved_code
+from evenfold.tasks.record.models.versions import EVALUATION, VersionTags, are_alike, load_final, moved_code
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.runtime.limits import limited
@@ -97,9 +97,8 @@ class _New:
 
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's recorded one, on the rows that both tested."""
-        champion, other = self.champion, {"metrics": None}  # scored by another metric as well, it is no other recipe
-        ours = self.work.problem.model.canonical() | other
-        if champion is None or champion.model is None or champion.model.canonical() | other != ours:
+        champion = self.champion
+        if champion is None or not are_alike(champion.model, self.work.problem.model):
             raise NotAsked("the recipe is not the champion's")
         pairs = [
             (now, before, before.chance)

@@ -132,6 +132,13 @@ def model_tags(
     return tags | ({EVALUATION: evaluation_run_id, "evenfold.scores": json.dumps(scores)} if evaluation_run_id else {})
 
 
+def are_alike(a: ModelSpec | None, b: ModelSpec | None) -> bool:
+    """Return whether two recipes train the same model; scored by another metric as well, it is no other one."""
+    if a is None or b is None:
+        return False
+    return a.canonical() | {"metrics": None} == b.canonical() | {"metrics": None}
+
+
 def one_line(text: str, most: int) -> str:
     """Return what somebody wrote as one line of at most so many characters."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:most]
@@ -231,20 +238,15 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
             (file,) = Path(place).rglob("*.skops")
             digest = sha256(file)
     evaluated = _evaluated(tracker, registered.tags.get(EVALUATION, ""))
-    if evaluated is not None and not _alike(evaluated.get("model"), recipe):
-        raise SplitError(f"the evaluation of version {version} of {name} names another recipe; retrain, or roll back.")
+    if evaluated is not None:
+        theirs = None
+        with suppress(ValidationError):
+            theirs = ModelSpec.model_validate(evaluated.get("model"))
+        if not are_alike(theirs, recipe):
+            raise SplitError(
+                f"the evaluation of version {version} of {name} names another recipe; retrain, or roll back."
+            )
     return Untrusted(registered, digest, None if recipe is None else recipe.canonical(), evaluated)
-
-
-def _alike(evaluated: object, recipe: ModelSpec | None) -> bool:
-    """Return whether an evaluation has trained a recipe; scored by another metric as well, it is no other one."""
-    if recipe is None:
-        return False
-    try:
-        theirs = ModelSpec.model_validate(evaluated)
-    except ValidationError:
-        return False
-    return theirs.canonical() | {"metrics": None} == recipe.canonical() | {"metrics": None}
 
 
 def _evaluated(tracker: Tracker, run_id: str) -> Mapping[str, object] | None:
