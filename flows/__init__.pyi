@@ -4,12 +4,11 @@ from .outcomes import (
     Evaluation as Evaluation,
     ExtendOutcome as ExtendOutcome,
     GateError as GateError,
-    Retraining as Retraining,
     Segments as Segments,
     SplitOutcome as SplitOutcome,
     Tuning as Tuning,
 )
 from .planning import plan as plan
-from .retraining import retrain as retrain
+from .retraining import Retraining as Retraining, retrain as retrain
 from .splitting import adopt as adopt, extend as extend, load_split as load_split, split as split
 from .tuning import tune as tune

@@ -13,7 +13,7 @@ from evenfold.tasks.parameters import Data, Folder, Grid, Metrics, Model, RunA, 
 
 if TYPE_CHECKING:
     from evenfold.estimates import Comparison
-    from evenfold.tasks.results.retrained import Retraining
+    from evenfold.tasks.record.models.retraining import Retraining
 
     from .outcomes import Evaluation, ExtendOutcome, Planned, SplitOutcome, Tuning
 

@@ -15,7 +15,6 @@ from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.errors import Displayed, EvenfoldError
 from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
-from evenfold.tasks.results.retrained import Retraining as Retraining
 
 from evenfold import flows, reports
 

@@ -13,12 +13,12 @@ from evenfold.manifests import Plan, StoredManifest
 from evenfold.manifests.tables.canonical import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
+from evenfold.tasks.preimages import Marks, Preimage
 from evenfold.tasks.record.reading import finished_record, preimage_of_record
 from evenfold.tasks.requests import flat
-from evenfold.tasks.results.preimages import Marks, Preimage
-from evenfold.tasks.results.store import nearest, ready
 from evenfold.tasks.runtime.home import Home, from_anywhere
 from evenfold.tasks.runtime.signing import require_team_key
+from evenfold.tasks.store import nearest, ready
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
 from . import definitions

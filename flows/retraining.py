@@ -25,11 +25,11 @@ from evenfold.tasks.record.models.asking import ask
 from evenfold.tasks.record.models.committing import committing, settle_commits
 from evenfold.tasks.record.models.promoting import check_model, judge_month
 from evenfold.tasks.record.models.registered import ChampionChangedError, champion_of, read_champion
+from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining
 from evenfold.tasks.record.models.versions import moved_code
 from evenfold.tasks.record.reading import apparent_of
 from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.references import splits_of
-from evenfold.tasks.results.retrained import Opened, Retraining
 from evenfold.tasks.runtime.home import Home, from_anywhere
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared

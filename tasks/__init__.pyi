@@ -17,12 +17,12 @@ from .record.models.registered import (
     RolledBack as RolledBack,
     champion_as_of as champion_as_of,
     read_champion as read_champion,
+    replay as replay,
     roll_back as roll_back,
 )
-from .record.models.retraining import register_model as register_model, replay as replay
+from .record.models.retraining import Retraining as Retraining, register_model as register_model
 from .record.splits import load_split as load_split, record_split as record_split
 from .record.studies import log_scores as log_scores
-from .results.retrained import Retraining as Retraining
 from .runtime.home import (
     Home as Home,
     Settings as Settings,

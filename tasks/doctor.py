@@ -16,8 +16,8 @@ from itertools import takewhile
 from typing import Any
 
 from evenfold.splitters import EvenfoldError
-from evenfold.tasks.results.store import bucket_of
 from evenfold.tasks.runtime.home import Home, redacted
+from evenfold.tasks.store import bucket_of
 
 LATE = timedelta(seconds=120)
 MOST_RUNS = 50

@@ -18,7 +18,7 @@ from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.naming import code_of, installed
 from evenfold.splitters.untrusted import is_address
-from evenfold.tasks.results.preimages import Marks, Preimage
+from evenfold.tasks.preimages import Marks, Preimage
 from evenfold.tasks.runtime.home import Home, Settings
 
 from evenfold import manifests
@@ -26,8 +26,8 @@ from evenfold import manifests
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
 from .references import manifest_folder, versions_below
-from .results.store import bucket_of
 from .runtime.home import from_anywhere
+from .store import bucket_of
 
 MOST_MARKED = 20_000_000  # rows
 

@@ -33,10 +33,10 @@ from evenfold import estimates
 from .fits import fit_fold
 from .outcomes import BLOCK, Evaluated, FitResult, Segment, SplitRef
 from .parameters import Intervals, Level, TimeLimit
-from .results.store import remember
 from .runtime.home import Home
 from .splits import audit_split, split as decide
 from .steps import finished_here, step
+from .store import remember
 from .work import Pair, Work, key_of_fit, preimage_of_fits, work_of
 
 MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hundredths of itself

@@ -22,10 +22,10 @@ from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
 from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below, versions_in
 from evenfold.tasks.requests import SplitFields, flat
-from evenfold.tasks.results.store import Bucket, bucket_of, remember
 from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked, write_aside
 from evenfold.tasks.runtime.limits import unlogged
 from evenfold.tasks.steps import is_refreshing, step
+from evenfold.tasks.store import Bucket, bucket_of, remember
 
 from evenfold import manifests
 

@@ -24,10 +24,10 @@ from uuid import UUID
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.splitters.errors import is_deployed
-from evenfold.tasks.results.store import kept, ready
 from evenfold.tasks.runtime.home import Settings, frames_are_tables, redacted
 from evenfold.tasks.runtime.limits import ALONE, task_runner
 from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook
+from evenfold.tasks.store import kept, ready
 from prefect import Task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE, CachePolicy

@@ -30,7 +30,7 @@ from evenfold import estimates, manifests
 
 from .outcomes import Fits, SplitRef
 from .plans import split_parts, stamp, table_of
-from .results.preimages import Marks, Preimage
+from .preimages import Marks, Preimage
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 

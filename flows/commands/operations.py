@@ -73,8 +73,8 @@ def clean(
 
     Example: evenfold clean --older-than 30d --dry-run
     """
-    from evenfold.tasks.results.store import age_of, clean as remove
     from evenfold.tasks.runtime.server import forget_runs
+    from evenfold.tasks.store import age_of, clean as remove
 
     home, age = Home.here(), age_of(older_than)
     sizes = remove(home, age, dry_run)

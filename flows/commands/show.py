@@ -16,11 +16,12 @@ from evenfold.reports.evaluations.words import written
 from evenfold.reports.page import Page, Paragraph, Table, text_of
 from evenfold.reports.splits.page import checks_table
 from evenfold.reports.texts import page_note, top_of_split
-from evenfold.tasks import Home, Retraining
+from evenfold.tasks import Home
 
 from .terminal import Words
 
 if TYPE_CHECKING:
+    from evenfold.tasks import Retraining
     from evenfold.tasks.record.reading import Leaderboard
 
 MOST_FOLDS = 12

@@ -118,9 +118,9 @@ def balance_metrics(report: BalanceReport) -> dict[str, float | dict[int, float]
     series = defaultdict[str, dict[int, float]](dict)
     for fold in report.folds if report.n_splits <= MOST_FOLDS else ():
         trained = {("rows_train", ""): fold.train, ("wanted_train", ""): fold.wanted_train}
-        for (name, below), value in (_contents(fold, report) | trained).items():
-            if value is not None:
-                series[f"balance/{name}{below}"][fold.split] = float(value)
+        for (name, below), rows in (_contents(fold, report) | trained).items():
+            if rows is not None:
+                series[f"balance/{name}{below}"][fold.split] = float(rows)
     return metrics | series
 
 

@@ -22,11 +22,11 @@ from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
 from evenfold.tasks.record.reading import key_of_record, preimage_of_record
-from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_here, is_refreshing, publish, step
+from evenfold.tasks.store import remember
 from evenfold.tasks.work import Work, work_of
 
 from . import entries

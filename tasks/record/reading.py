@@ -19,9 +19,8 @@ from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import is_deployed, reason_of
 from evenfold.tasks.outcomes import Outcome, SplitRef
+from evenfold.tasks.preimages import Preimage
 from evenfold.tasks.references import SHORT_ID, Listed, in_local_time
-from evenfold.tasks.results.preimages import Preimage
-from evenfold.tasks.results.retrained import Retraining
 from evenfold.tasks.runtime.home import Home, redacted
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,6 +31,7 @@ from .models.versions import EVALUATION, require_signed_version, version_named
 from .tracker import RUN_KEY, Tracker, complete_records
 
 if TYPE_CHECKING:
+    from evenfold.tasks.record.models.retraining import Retraining
     from evenfold.tasks.work import Work
     from mlflow.entities import Run
 
@@ -51,15 +51,18 @@ def _evaluated_by(tracker: Tracker, address: str) -> str:
     return str(version.tags[EVALUATION])
 
 
+def _address_of(reference: Any) -> str:
+    """Return the id of a run, or of a model that serves its address, as a person wrote it or a flow returned it."""
+    return str(getattr(reference, "address", None) or getattr(reference, "run_id", reference))
+
+
 def run_named(tracker: Tracker, reference: Any) -> Run:
     """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
     ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe, a retraining for the
     version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked.
     """
-    run_id = str(getattr(reference, "run_id", reference))
-    if isinstance(reference, Retraining) and (served := reference.registered or reference.champion):
-        run_id = f"models:/{served.name}/{served.version}"
+    run_id = _address_of(reference)
     if run_id.startswith("models:/"):
         run_id = _evaluated_by(tracker, run_id)
     try:
@@ -173,8 +176,7 @@ def read_recipe(run_id: str | Retraining, data: str | None = None) -> Recipe:
             f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "
             "tuning (evenfold list), made by this version."
         ) from None
-    stands_for_model = isinstance(run_id, Retraining) or str(run_id).startswith("models:/")
-    if not signed and stands_for_model:
+    if not signed and _address_of(run_id).startswith("models:/"):
         raise UntrustedNameError(
             f"{RECIPE} of run {run.info.run_id[:8]}, which evaluated that version, was not signed by this home, or was "
             "changed since, and is not used; look at it and say evenfold trust NAME@VERSION at a terminal."

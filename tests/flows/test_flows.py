@@ -14,8 +14,8 @@ from evenfold.flows import Evaluation, evaluate, split
 from evenfold.manifests import read_manifest
 from evenfold.tasks import Home
 from evenfold.tasks.fits import fit_fold
-from evenfold.tasks.results.store import kept
 from evenfold.tasks.scores import aggregate
+from evenfold.tasks.store import kept
 from evenfold.tasks.work import key_of_fit, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.datasets import load_breast_cancer

@@ -115,8 +115,8 @@ def kept(key: str) -> Any:
 
 def attempts() -> list[tuple[str, str, list[str]]]:
     from evenfold.tasks.record.models.versions import load_final
-    from evenfold.tasks.results.store import keep, ready
     from evenfold.tasks.runtime.home import Home
+    from evenfold.tasks.store import keep, ready
 
     seen: list[str] = []
     watched = ("os.system", "subprocess.", "os.exec", "os.posix_spawn", "socket.")

@@ -12,8 +12,8 @@ import fsspec
 import pytest
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import SplitAudit
-from evenfold.tasks.results.store import Bucket, _warn_unsigned, kept, ready
 from evenfold.tasks.runtime.signing import sign
+from evenfold.tasks.store import Bucket, _warn_unsigned, kept, ready
 
 KEY = "score/forged"
 AUDIT = SplitAudit(

@@ -15,7 +15,7 @@ from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.doctor import Finding, deployed, examine
-from evenfold.tasks.results.store import age_of, clean
+from evenfold.tasks.store import age_of, clean
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from evenfold.estimates import ModelSpec
 from evenfold.manifests import canonical_table
-from evenfold.tasks.results.preimages import Marks, differences
+from evenfold.tasks.preimages import Marks, differences
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline

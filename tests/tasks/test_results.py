@@ -12,7 +12,7 @@ from evenfold.flows import evaluate
 from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.results.store import Bucket, bucket_of
+from evenfold.tasks.store import Bucket, bucket_of
 
 SPEC = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "model": "sklearn.linear_model:Ridge"}
 

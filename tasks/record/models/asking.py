@@ -17,8 +17,8 @@ from evenfold.reports.texts import plain
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import shown
 from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.record.models.retraining import Retraining
 from evenfold.tasks.record.tracker import NOTE, Tracker, tracker_of
-from evenfold.tasks.results.retrained import Retraining
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import happened
 from prefect.context import FlowRunContext

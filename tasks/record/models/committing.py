@@ -21,10 +21,10 @@ from evenfold.tasks.outcomes import Outcome, SplitRef, committing_place
 from evenfold.tasks.record.entries import split_key
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.references import splits_of, version_in
-from evenfold.tasks.results.store import bucket_of
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps import step
+from evenfold.tasks.store import bucket_of
 
 from .registered import CHAMPION, RegisteredModel, RolledBack, about_taking_back
 from .versions import require_signed_version, signatures_of, signed_decision

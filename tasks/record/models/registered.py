@@ -1,23 +1,29 @@
-"""A registered model: its versions and aliases, the champion of now and of then, and how an earlier one is it again."""
+"""A registered model: its versions and aliases, the champion of now and of then, and how an earlier one is it again.
+
+A past decision is made again from what stands in MLflow, without table or store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING, NamedTuple
+from math import isclose
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from evenfold.estimates import EvaluationError, ModelSpec
-from evenfold.estimates.promotion import Decision
+from evenfold.estimates import EvaluationError, ModelSpec, compare, promotion
+from evenfold.estimates.promotion import Decision, Difference, EarlierLook
+from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import EvenfoldError, SplitError, UntrustedNameError
 from evenfold.splitters.errors import is_deployed, shown
 from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
-from evenfold.tasks.record.reading import run_named
+from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
 
-from .versions import REPLACES, WITHDRAWN, VersionTags, require_signed_version, signed_decision
+from .versions import REPLACES, WITHDRAWN, VersionTags, decision_in, require_signed_version, signed_decision
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -90,6 +96,19 @@ class RegisteredModel:
         """Yield the runs of its retrainings that meet a further condition, the newest first."""
         return self.tracker.runs(f"tags.`mlflow.runName` = 'retrain/{self.name}'{condition}")
 
+    def looks(self, before: Run | None = None) -> list[EarlierLook]:
+        """Return the comparisons of its retrainings, the oldest first; of those that began ``before`` one alone.
+
+        What was not signed has spent, and has seen nothing. Raises SplitError where one cannot be read.
+        """
+        looks = []
+        runs = sorted(self.retrainings(), key=_place)
+        for run in [each for each in runs if before is None or _place(each) < _place(before)]:
+            if decision := decision_in(run.data.tags, f"run {run.info.run_id}"):
+                day, ours = _start_of(run), signed_decision(run)
+                looks.append(EarlierLook.of(ours, day) if ours else EarlierLook(day, decision.spent))
+        return looks
+
     def alone(self) -> AbstractContextManager[None]:
         """Hold the lock under which its versions are made, promoted and taken back."""
         home = self.tracker.home
@@ -157,6 +176,15 @@ class RegisteredModel:
             if version in withdrawn and version != previous:
                 self.client.delete_registered_model_alias(self.name, alias)
         return done
+
+
+def _place(run: Run) -> tuple[int, str]:
+    return run.info.start_time, run.info.run_id
+
+
+def _start_of(run: Run) -> date:
+    """Return the day on which a run began."""
+    return datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()
 
 
 @step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
@@ -283,3 +311,84 @@ def decision_of(tracker: Tracker, version: ModelVersion) -> Decision:
             "changed since."
         )
     return decision
+
+
+class Replayed(Outcome):
+    """A past decision and the same made again; ``gone`` where something that it needs is no more, which words say."""
+
+    name: str
+    version: str
+    verdict: Literal["same", "other", "gone"]
+    words: str
+    decision: Decision | None = None
+    again: Decision | None = None
+
+
+def replay(name: str, version: str) -> Replayed:
+    """Make the decision by which a version was registered again: from the signed predictions that were compared.
+
+    By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
+    What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
+    """
+    model, versions = RegisteredModel.existing(name, version)
+    this, what = versions[version], f"version {version} of {name}"
+    verdict: Literal["same", "other", "gone"] = "gone"
+    decision = again = None
+    try:
+        require_signed_version(this)
+        decision = decision_of(model.tracker, this)
+        again = _decided_again(model, versions, this, decision)
+        apart = _apart(decision, again)
+        left = {run.info.run_id for run in model.retrainings()} if apart else set()
+        earlier = [each for number, each in versions.items() if apart and int(number) < int(version)]
+        if lost := [f"run {each.run_id[:8]} of version {each.version}" for each in earlier if each.run_id not in left]:
+            raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
+        verdict, words = "same", f"{what} is decided again as it was: {again.why}."
+        if apart:
+            verdict, words = "other", f"{what} is decided in another way now: {', '.join(apart)}."
+    except EvenfoldError as error:
+        words = f"{what} cannot be decided again: {error}"
+    return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
+
+
+def _apart(decision: Decision, again: Decision) -> list[str]:
+    """Return what two decisions differ in, numbers by more than their last digits."""
+    apart = []
+    for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
+        was, now = getattr(decision, field), getattr(again, field)
+        numbers = isinstance(was, float) and isinstance(now, float)
+        if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
+            apart.append(f"{field} {was} then and {now} now")
+    return apart
+
+
+def _decided_again(
+    model: RegisteredModel, versions: Mapping[str, ModelVersion], this: ModelVersion, decision: Decision
+) -> Decision:
+    if decision.champion is None:
+        return promotion.without_champion(decision.metric, decision.why)
+    if decision.champion not in versions:
+        raise SplitError(f"version {decision.champion}, the champion of then, is no more.")
+    tags = versions[decision.champion].tags
+    newer, values = (this.tags.get(tag) != tags.get(tag) for tag in ("evenfold.split_id", "evenfold.values"))
+    if decision.difference is None:
+        return promotion.same_recipe(decision.metric, newer or values)
+    if decision.runs is None:
+        raise SplitError("which evaluations were compared was not recorded, as where the champion's code was no more.")
+    both = [read_evaluation(run_id) for run_id in decision.runs]
+    if others := [each.run_id[:8] for each in both if not each.is_ours()]:
+        raise SplitError(f"the predictions of run {others[0]} were not signed by this home, or were changed since.")
+    served, candidate = (read_recipe(run_id).estimates for run_id in decision.runs)
+    stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
+    comparison = compare(
+        both[0].predictions, both[1].predictions, decision.metric, on=both[0].key, stratified=stratified,
+        n_train=both[1].mean_of_folds("n_train"), ordered=ordered, names=promotion.ROLES,
+        apparent=apparent_of(served, candidate, decision.metric),
+    )  # fmt: skip
+    run = run_named(model.tracker, str(this.run_id))
+    looks = model.looks(run)
+    error = promotion.to_spend(looks, _start_of(run))
+    again = promotion.decide(
+        decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks
+    )
+    return replace(again, champion=decision.champion, runs=decision.runs)

@@ -1,59 +1,149 @@
-"""The run of a retraining: begun, decided, its model registered, and closed; and what it decided, decided again.
+"""A retraining: its result and its run, which is begun, decided, its model registered, and closed.
 
-Idempotent by the run's key. A past decision is made again from what stands in MLflow, without table or store.
+Idempotent by the run's key.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
-from datetime import UTC, date, datetime
-from math import isclose
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evenfold.estimates import Estimate, ModelSpec, Problem, compare, promotion
-from evenfold.estimates.promotion import Decision, Difference, EarlierLook
-from evenfold.manifests.tables.canonical import listed
+from evenfold.estimates import Estimate, ModelSpec, Problem, metric_of
+from evenfold.estimates.promotion import Decision, EarlierLook
+from evenfold.manifests import Audit
+from evenfold.reports.evaluations.decisions import difference_words
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
-from evenfold.splitters import EvenfoldError, SplitError
+from evenfold.splitters import SplitError
+from evenfold.splitters.errors import Displayed
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import FinalModel, Outcome, Registered, SplitRef
+from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, Outcome, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import Entry, code_tags, run_key, split_tags, unless_usual, with_code
-from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import NOTE, RUN_KEY, tracker_of
-from evenfold.tasks.results.retrained import Opened, Retraining
 from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
+from evenfold import reports
+
 from . import versions
-from .registered import CHALLENGER, RegisteredModel, RolledBack, decision_of
+from .registered import CHALLENGER, RegisteredModel, RolledBack
 from .versions import ANSWERED, DECISION, SIGNATURE, WITHDRAWN
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
     from mlflow.entities.model_registry import ModelVersion
 
 OUTCOME = "retrain.json"
 
 
-class Replayed(Outcome):
-    """A past decision and the same made again; ``gone`` where something that it needs is no more, which words say."""
+class Retraining(Displayed, Outcome):
+    """The result of a retraining; ``reused`` where the same one was finished before.
 
-    name: str
-    version: str
-    verdict: Literal["same", "other", "gone"]
-    words: str
+    ``model``: the recipe that serves, which ``estimates`` are of; ``loser``: the other one, where two were compared.
+    ``checked``: what was asked of the new model before it was promoted, None where none was to be.
+    """
+
+    split: SplitRef
+    growth: Growth
+    audit: Audit
+    champion: Champion | None
+    evaluation_run_id: str
+    decision: Decision
+    registered: Registered | None
+    run_id: str
+    report: str
+    checked: Audit | None = None
+    judged: Judged = Judged()
+    reused: bool = False
+    estimates: list[Estimate] = []
+    model: ModelSpec | None = None
+    loser: ModelSpec | None = None
+
+    @property
+    def address(self) -> str:
+        """The version that serves, as MLflow names it; the run of the retraining where none does."""
+        served = self.registered or self.champion
+        return f"models:/{served.name}/{served.version}" if served else self.run_id
+
+    @property
+    def compared(self) -> str:
+        """Say in a sentence how far the candidate is from the champion; empty where nothing was compared."""
+        return difference_words(self.decision, *self._titles)
+
+    @property
+    def before(self) -> str:
+        """Say in a sentence what the earlier champion scores on rows that it has not seen; empty without a score."""
+        if self.judged.score is None:
+            return ""
+        metric = metric_of(self.decision.metric)
+        value = f"{metric.title} {metric.shown(self.judged.score):.4g}"
+        return f"The champion of before has {value} on the {self.judged.rows:,} new rows; it decides nothing."
+
+    @property
+    def _titles(self) -> tuple[str, str]:
+        return self.model.title if self.model else "", self.loser.title if self.loser else ""
+
+    @property
+    def summary(self) -> str:
+        """Say in one line what was decided and why."""
+        name = self.registered.name if self.registered else self.split.name
+        what = "promoted" if self.decision.promote else "not promoted"
+        return f"Retraining of {name} on {self.split.name} {self.split.version}: {what}, {self.decision.why}"
+
+    @property
+    def beside(self) -> list[str]:
+        """The sentences on what became of it: nothing new where it was reused, and what the registry holds."""
+        sentences = ["nothing has changed since this was decided, so nothing was done"] if self.reused else []
+        if version := self.registered:
+            sentences.append(
+                f"registry: {version.uri} {'is champion' if version.champion else 'is kept beside the champion'}"
+            )
+        return sentences
+
+    def doubts(self, arrival: Audit | None, most: float | None) -> dict[str, str]:
+        """Return what nothing can decide, each by what it is called, in sentences: what is unclear, and each warning.
+
+        ``arrival``: what was found in the table. ``most``: how much better a candidate may be unasked; None: any.
+        """
+        doubts = {"new_rows": " ".join(self.judged.sentences)} if self.judged.verdict == "unclear" else {}
+        for audit in filter(None, (arrival, self.audit, self.checked)):
+            doubts |= {finding.check: finding.message for finding in audit.findings if finding.severity == "warning"}
+        better = (self.decision.difference or 0.0) if self.decision.winner == "candidate" else 0.0
+        if most is not None and better > most:
+            doubts["ask_above"] = f"The candidate is better by {better:.4g}, more than {most:g}."
+        return doubts
+
+    def as_page(self) -> reports.Page:
+        """Return the page of the decision."""
+        rows = self.growth
+        left = f"{rows.deleted:,} deleted, {rows.quarantined:,} quarantined"
+        joined = f"{rows.added:,} rows joined, {rows.moved:,} moved, {left}: split_id {self.split.split_id}."
+        unclear = self.judged.sentences if self.judged.verdict == "unclear" else []
+        news = [] if unclear else self.judged.sentences
+        return reports.retraining_page(
+            self.registered.name if self.registered else self.split.name, self.decision, self.estimates, self.audit,
+            self.checked, version=self.registered.version if self.registered else "", growth=[joined, *rows.notes],
+            newer=[*news, *filter(None, [self.before])], months=self.judged.series, unclear=unclear,
+            split=f"{self.split.name} {self.split.version}", titles=self._titles,
+            origin=reports.Origin(Path(self.split.data).name, self.run_id),
+        )  # fmt: skip
+
+
+class Opened(Outcome):
+    """The run of a retraining: the decision that it made before it was interrupted, or its outcome if it finished."""
+
+    run_id: str
     decision: Decision | None = None
-    again: Decision | None = None
+    outcome: Retraining | None = None
 
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
@@ -118,27 +208,7 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
 
     Raises SplitError where one cannot be read: left out, it would count as having spent nothing.
     """
-    return looks_of(RegisteredModel(tracker_of(split), name or split.name))
-
-
-def looks_of(model: RegisteredModel, before: Run | None = None) -> list[EarlierLook]:
-    """Return the comparisons of a name, as ``read_looks`` does; of those that began ``before`` one alone."""
-    looks = []
-    runs = sorted(model.retrainings(), key=_place)
-    for run in [each for each in runs if before is None or _place(each) < _place(before)]:
-        if decision := versions.decision_in(run.data.tags, f"run {run.info.run_id}"):
-            day, ours = start_of(run), versions.is_signed_decision(run)
-            looks.append(EarlierLook.of(decision, day) if ours else EarlierLook(day, decision.spent))
-    return looks
-
-
-def _place(run: Run) -> tuple[int, str]:
-    return run.info.start_time, run.info.run_id
-
-
-def start_of(run: Run) -> date:
-    """Return the day on which a run began."""
-    return datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()
+    return RegisteredModel(tracker_of(split), name or split.name).looks()
 
 
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")
@@ -225,73 +295,3 @@ def fail_retraining(split: SplitRef, run_id: str, reason: str) -> None:
     except Exception as error:
         if not unreachable(error):
             raise
-
-
-def replay(name: str, version: str) -> Replayed:
-    """Make the decision by which a version was registered again: from the signed predictions that were compared.
-
-    By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
-    What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
-    """
-    model, numbered = RegisteredModel.existing(name, version)
-    this, what = numbered[version], f"version {version} of {name}"
-    verdict: Literal["same", "other", "gone"] = "gone"
-    decision = again = None
-    try:
-        versions.require_signed_version(this)
-        decision = decision_of(model.tracker, this)
-        again = _decided_again(model, numbered, this, decision)
-        apart = _apart(decision, again)
-        left = {run.info.run_id for run in model.retrainings()} if apart else set()
-        earlier = [each for number, each in numbered.items() if apart and int(number) < int(version)]
-        if lost := [f"run {each.run_id[:8]} of version {each.version}" for each in earlier if each.run_id not in left]:
-            raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
-        verdict, words = "same", f"{what} is decided again as it was: {again.why}."
-        if apart:
-            verdict, words = "other", f"{what} is decided in another way now: {', '.join(apart)}."
-    except EvenfoldError as error:
-        words = f"{what} cannot be decided again: {error}"
-    return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
-
-
-def _apart(decision: Decision, again: Decision) -> list[str]:
-    """Return what two decisions differ in, numbers by more than their last digits."""
-    apart = []
-    for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
-        was, now = getattr(decision, field), getattr(again, field)
-        numbers = isinstance(was, float) and isinstance(now, float)
-        if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
-            apart.append(f"{field} {was} then and {now} now")
-    return apart
-
-
-def _decided_again(
-    model: RegisteredModel, numbered: Mapping[str, ModelVersion], this: ModelVersion, decision: Decision
-) -> Decision:
-    if decision.champion is None:
-        return promotion.without_champion(decision.metric, decision.why)
-    if decision.champion not in numbered:
-        raise SplitError(f"version {decision.champion}, the champion of then, is no more.")
-    tags = numbered[decision.champion].tags
-    newer, values = (this.tags.get(tag) != tags.get(tag) for tag in ("evenfold.split_id", "evenfold.values"))
-    if decision.difference is None:
-        return promotion.same_recipe(decision.metric, newer or values)
-    if decision.runs is None:
-        raise SplitError("which evaluations were compared was not recorded, as where the champion's code was no more.")
-    both = [read_evaluation(run_id) for run_id in decision.runs]
-    if others := [each.run_id[:8] for each in both if not each.is_ours()]:
-        raise SplitError(f"the predictions of run {others[0]} were not signed by this home, or were changed since.")
-    served, candidate = (read_recipe(run_id).estimates for run_id in decision.runs)
-    stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
-    comparison = compare(
-        both[0].predictions, both[1].predictions, decision.metric, on=both[0].key, stratified=stratified,
-        n_train=both[1].mean_of_folds("n_train"), ordered=ordered, names=promotion.ROLES,
-        apparent=apparent_of(served, candidate, decision.metric),
-    )  # fmt: skip
-    run = run_named(model.tracker, str(this.run_id))
-    looks = looks_of(model, run)
-    error = promotion.to_spend(looks, start_of(run))
-    again = promotion.decide(
-        decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks
-    )
-    return replace(again, champion=decision.champion, runs=decision.runs)

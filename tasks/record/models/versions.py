@@ -194,15 +194,11 @@ def require_signed_version(version: ModelVersion) -> None:
         )
 
 
-def is_signed_decision(run: Run) -> bool:
-    """Return whether this home or its team made the decision that the tags of a retraining's run hold, for that run."""
-    claim = {"run": run.info.run_id, "decision": run.data.tags.get(DECISION)}
-    return is_signed("decision", claim, [run.data.tags.get(SIGNATURE)])
-
-
 def signed_decision(run: Run) -> Decision | None:
-    """Return the decision of a retraining, None where this home and its team made none, or it was written over."""
-    return decision_in(run.data.tags, f"run {run.info.run_id}") if is_signed_decision(run) else None
+    """Return the decision of a retraining, None where this home and its team made none for that run as it is now."""
+    tags, run_id = run.data.tags, run.info.run_id
+    ours = is_signed("decision", {"run": run_id, "decision": tags.get(DECISION)}, [tags.get(SIGNATURE)])
+    return decision_in(tags, f"run {run_id}") if ours else None
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import SplitAudit
-from evenfold.tasks.results.store import kept, ready
+from evenfold.tasks.store import kept, ready
 
 KEY = "split/x"
 HOLD = """
 import time
-from evenfold.tasks.results.store import kept
+from evenfold.tasks.store import kept
 
 def make():
     print("held", flush=True)

@@ -27,7 +27,7 @@ from evenfold.manifests import read_header
 from evenfold.manifests.store.header import other_identity, sha256
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
-from evenfold.tasks.results.preimages import Marks, Preimage, differences, key_of_marks
+from evenfold.tasks.preimages import Marks, Preimage, differences, key_of_marks
 from evenfold.tasks.runtime.home import Home, locked, rename_unless_there, write_aside
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 

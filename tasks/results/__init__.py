@@ -1,1 +1,0 @@
-"""The store of results: a folder or a bucket."""
