@@ -144,12 +144,9 @@ def _attribute(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> Att
     """Return how a column's levels are shared out among sets of rows, of which the first is all that are in use."""
     codes, levels = levels_of(beside.column(name))
     overall, *places = _shares(codes[rows], len(levels), sets)
-    return AttributeBalance(
-        levels=levels,
-        shares=overall.tolist(),
-        places=[share.tolist() for share in places],
-        worst=max((float(np.abs(share - overall).max()) for share in places if share.any()), default=0.0),
-    )
+    worst = max((float(np.abs(share - overall).max()) for share in places if share.any()), default=0.0)
+    shares = [share.tolist() for share in places]
+    return AttributeBalance(levels=levels, shares=overall.tolist(), places=shares, worst=worst)
 
 
 def _shares(codes: NDArray[np.int64], n_levels: int, sets: list[Ranks]) -> list[NDArray[np.float64]]:

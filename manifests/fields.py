@@ -163,16 +163,3 @@ class KeyEncoding(Strict):
         if not FOR_KEYS.fullmatch(value):
             raise ValueError(f"{value!r} may hold a secret of something else; write {SECRET} or {SECRET}_<NAME>")
         return value
-
-
-Holdout = Annotated[
-    LockedPart | None,
-    Field(
-        description="A test part that is locked away first.",
-        json_schema_extra=also({"exclusiveMaximum": 1, "exclusiveMinimum": 0, "type": "number"}),
-    ),
-]
-Pseudonyms = Annotated[
-    KeyEncoding | None,
-    Field(description="Pseudonyms instead of keys.", json_schema_extra=also({"const": "hmac", "type": "string"})),
-]

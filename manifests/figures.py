@@ -122,12 +122,9 @@ class BalanceReport(Displayed, Strict):
         return f"BalanceReport of {self.n_rows:,} rows in {self.n_splits:,} splits: {figures}"
 
     def shown(self) -> list[tuple[BalanceFigure, float, float | None]]:
-        """Return each figure with its value, and what no split can be below; a name of another version shows itself."""
-        by_name = {figure.name: figure for figure in FIGURES}
-        return [
-            (by_name.get(name) or BalanceFigure(name, name, lambda _: None), value, self.reachable.get(name))
-            for name, value in self.worst.items()
-        ]
+        """Return each figure that there is with its value, and what no split can be below."""
+        present = (figure for figure in FIGURES if figure.name in self.worst)
+        return [(figure, self.worst[figure.name], self.reachable.get(figure.name)) for figure in present]
 
 
 @dataclass(frozen=True)

@@ -262,9 +262,8 @@ class JoinedLabels(Joined):
         """
         y = to_numpy(self.column(name)).astype(np.float64)
         present = np.flatnonzero(~np.isnan(y) & (self.codes[:, 0] >= LOCKED))
-        codes = self.codes[present]
-        folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in self.labels.tested]
-        folds = [(code, rows) for code, rows in folds if rows.size]
+        placed = product(self.codes[present].T, self.labels.tested)
+        folds = [(code, rows) for column, code in placed if (rows := np.flatnonzero(column == code)).size]
         compared = compared_with_all(y[present], [rows for _, rows in folds]) if folds else []
         return [(figures["ks"] or 0.0, code) for figures, (code, _) in zip(compared, folds, strict=True)]
 
@@ -282,11 +281,11 @@ class JoinedLabels(Joined):
         rows = np.zeros(self.n, dtype=np.bool_)
         for units, codes in product(of, self.codes.T):
             n_units, placed = units.max(initial=-1) + 1, np.flatnonzero((units >= 0) & (codes >= LOCKED))
-            unit, code = units[placed], codes[placed].astype(np.int64)
-            least, most = np.full(n_units, code.max(initial=0)), np.full(n_units, LOCKED)
-            np.minimum.at(least, unit, code)
-            np.maximum.at(most, unit, code)
-            rows[placed[least[unit] < most[unit]]] = True
+            unit, code, torn = units[placed], codes[placed], np.zeros(n_units, dtype=np.bool_)
+            of_unit = np.empty(n_units, dtype=codes.dtype)
+            of_unit[unit] = code  # of several the last
+            torn[unit[of_unit[unit] != code]] = True
+            rows[placed[torn[unit]]] = True
         places, counts = np.unique(self.codes[rows, 0], return_counts=True)
         return rows, {self.labels.code_name(int(c)): int(n) for c, n in zip(places, counts, strict=True)}
 

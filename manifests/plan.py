@@ -39,15 +39,7 @@ from .fields import Algorithm
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import SplitSpec, read_spec, require_roles
-from .store.state import (
-    GroupTable,
-    State,
-    first_entity_table,
-    first_group_table,
-    first_state,
-    is_numeric_target,
-    to_balance,
-)
+from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 Decided = tuple[Membership, pa.Table | None, State | None]
@@ -196,7 +188,8 @@ class Plan:
         membership = self._membership(rows, keys)
         if isinstance(membership, Labels) and rows.groups is not None:
             if columns.group:
-                groups = first_group_table(rows, self.table.column(columns.group), membership)
+                table = GroupTable(self.table, columns, splitter.needs)
+                groups = table.group_table(membership.codes[np.unique(table.groups, return_index=True)[1]])
             else:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
         pairs = isinstance(membership, Pairs)

@@ -17,7 +17,7 @@ from evenfold.splitters.numbers import digest_json, plain_numbers
 from evenfold.splitters.untrusted import read_document, require_bounded, require_readable
 from pydantic import Field, ValidationError, model_validator
 
-from .fields import Algorithm, GateLimits, Holdout, Length, Names, Pseudonyms, Strict, Whole, also, explain
+from .fields import Algorithm, GateLimits, KeyEncoding, Length, LockedPart, Names, Strict, Whole, also, explain
 
 ROW_KEY = "row_key"  # the pseudonym in place of a key
 
@@ -133,11 +133,19 @@ class SplitSpec(Strict):
         description="Of several group columns: merge keeps all that they join together; cross leaves out rows whose "
         "groups would lie in different folds, as few as it can.",
     )
-    holdout: Holdout = None
+    holdout: LockedPart | None = Field(
+        default=None,
+        description="A test part that is locked away first.",
+        json_schema_extra=also({"exclusiveMaximum": 1, "exclusiveMinimum": 0, "type": "number"}),
+    )
     calibration: float | None = Field(
         default=None, gt=0, lt=1, description="Share of each training side that as_cv sets apart to calibrate by."
     )
-    key_encoding: Pseudonyms = None
+    key_encoding: KeyEncoding | None = Field(
+        default=None,
+        description="Pseudonyms instead of keys.",
+        json_schema_extra=also({"const": "hmac", "type": "string"}),
+    )
     gates: GateLimits = Field(default={}, description="Limits at which an audit fails.")
     ignore: dict[str, str] = Field(default={}, description="Checks to ignore, as EF205: the reason why.")
     label_horizon: Length | None = Field(
@@ -183,41 +191,29 @@ class SplitSpec(Strict):
     @model_validator(mode="after")
     def _fits_together(self) -> SplitSpec:
         columns = self.columns
-        for unfit, sentence in (
-            (
-                self.name != name_like(self.name),
-                f"the name {self.name!r} cannot name a folder; use letters, digits, '.', '_' and '-'",
-            ),
-            (
-                columns.target in self.pseudonyms(),
-                f"the target {columns.target} cannot be encoded, for a model learns it; name another column to "
-                "stratify or as the group, or leave that role out of key_encoding.encode",
-            ),
-            ("random_state" in self.params, "params hold random_state; give it as seed"),
-            (
-                self.label_horizon is not None and columns.label_end,
-                "label_horizon and columns.label_end both say when targets are known; give one",
-            ),
-            (
-                self.group_mode == "cross" and not columns.entities,
-                "group_mode: cross needs two group columns or more; name them, or leave it out",
-            ),
-            (
-                self.missing_target == "wait" and columns.target is None,
-                "missing_target: wait needs a target column; name it, or leave it out",
-            ),
-            (
-                self.missing_group == "alone" and not columns.grouped,
-                "missing_group: alone needs a group column; name it, or leave it out",
-            ),
-            (
-                self.missing_group == "alone" and self.on_new_rows == "hash",
-                "on_new_rows: hash deals new rows by their group, and with missing_group: alone some have none; choose "
-                "fill or freeze",
-            ),
+        for field, value, role, names in (
+            ("group_mode", "cross", "second group", columns.entities),
+            ("missing_target", "wait", "target", columns.target),
+            ("missing_group", "alone", "group", columns.grouped),
         ):
-            if unfit:
-                raise ValueError(sentence)
+            if getattr(self, field) == value and not names:
+                raise ValueError(f"{field}: {value} needs a {role} column; name it, or leave {field} out")
+        if self.name != name_like(self.name):
+            raise ValueError(f"the name {self.name!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
+        if columns.target in self.pseudonyms():
+            raise ValueError(
+                f"the target {columns.target} cannot be encoded, for a model learns it; name another column to "
+                "stratify or as the group, or leave that role out of key_encoding.encode"
+            )
+        if "random_state" in self.params:
+            raise ValueError("params hold random_state; give it as seed")
+        if self.label_horizon is not None and columns.label_end:
+            raise ValueError("label_horizon and columns.label_end both say when targets are known; give one")
+        if self.missing_group == "alone" and self.on_new_rows == "hash":
+            raise ValueError(
+                "on_new_rows: hash deals new rows by their group, and with missing_group: alone some have none; choose "
+                "fill or freeze"
+            )
         return self
 
     @property

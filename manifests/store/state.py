@@ -309,12 +309,3 @@ class GroupTable:
         levels = to_numpy(self.levels[0]).tolist() if few else ()
         sizes, cells = self.tables[0].sum(axis=1), self.tables[0] if few else None
         return group_table_of({"group": self.values}, of_groups, sizes, levels=levels, cells=cells)
-
-
-def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membership) -> pa.Table:
-    """Return each group with its fold (of each repeat) and its rows, as ``group_table`` does, decided row by row."""
-    first, cells = np.unique(rows.groups, return_index=True)[1], None
-    if rows.y_holds == "classes" and len(rows.levels) <= MOST_COUNTED_CLASSES:  # of more none is written
-        cells = cell_counts(rows.groups, rows.y, rows.n_groups, len(rows.levels))
-    names, codes = {"group": column.take(first)}, membership.codes[first]
-    return group_table_of(names, codes, rows.group_sizes, levels=rows.levels, cells=cells)

@@ -118,16 +118,20 @@ def clear_abandoned(home: Path, kind: str) -> None:
 
 
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
-    header, before, first = describe(manifest), _version_before(manifest, versions), 0
-    if before is not None:  # it shares the files of older generations
-        first = manifest.generation
-        # In assignments-0003.parquet the four digits before the ending are the generation; the others are written anew.
-        header["files"] = [each for each in read_header(before)["files"] if each["path"][-12:-8].isdigit()]
-        for path in [entry["path"] for entry in header["files"]]:
-            try:
-                os.link(before / path, folder / path)
-            except OSError:
-                shutil.copyfile(before / path, folder / path)
+    header, first = describe(manifest), 0
+    before = versions / f"{manifest.version.partition('.')[0]}.{manifest.generation - 1}"
+    with suppress(SplitError):  # without a version before, or one that is damaged, this one is whole
+        older = read_header(before)
+        prove_files(older, before)  # what is linked is read by everybody after
+        if older["split_id"] == manifest.parent_split_id:  # it shares the files of older generations
+            first = manifest.generation
+            # In assignments-0003.parquet the four digits are the generation; files without are written anew.
+            header["files"] = [each for each in older["files"] if each["path"][-12:-8].isdigit()]
+    for path in [entry["path"] for entry in header["files"]]:
+        try:
+            os.link(before / path, folder / path)
+        except OSError:
+            shutil.copyfile(before / path, folder / path)
     tables = (each for n in range(first, manifest.generation + 1) for each in tables_of(manifest, n).items())
     write_described(folder, header, tables)
 
@@ -192,26 +196,11 @@ def digest_table(table: pa.Table) -> str:
     return digest_json(digests)
 
 
-def _version_before(manifest: Manifest, versions: Path) -> Path | None:
-    major, _, minor = manifest.version.partition(".")
-    path = versions / f"{major}.{int(minor) - 1}"
-    if not (path / "manifest.json").exists():
-        return None
-    try:
-        header = read_header(path)
-        prove_files(header, path)  # what is linked is read by everybody after
-    except SplitError:
-        return None  # damaged: this version is whole without it
-    return path if header["split_id"] == manifest.parent_split_id else None
-
-
 def describe(manifest: Manifest) -> Header:
     """Return the header of a manifest, as JSON: everything but its rows, and no file yet."""
-    born = manifest.born
+    born, state, parts = manifest.born, manifest.state, manifest.membership.parts
     rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
-    state = None if manifest.state is None else manifest.state.to_json()
-    shares = {} if manifest.state is None else manifest.state.shares or {}
-    parts = manifest.membership.parts.items()
+    shares = (state and state.shares) or {}
     return {
         "schema": SCHEMA,
         "name": manifest.name,
@@ -227,8 +216,8 @@ def describe(manifest: Manifest) -> Header:
         "n_rows": manifest.n,
         "n_splits": manifest.n_splits,
         "counts": counts(manifest),
-        "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts],
-        "state": state,
+        "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
+        "state": state and state.to_json(),
         "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
         "files": [],
