@@ -217,7 +217,7 @@ def describe(manifest: Manifest) -> Header:
         "n_splits": manifest.n_splits,
         "counts": counts(manifest),
         "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
-        "state": state and state.to_json(),
+        "state": None if state is None else state.to_json(),
         "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
         "files": [],
