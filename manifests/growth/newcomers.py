@@ -171,15 +171,13 @@ class Arrived:
     @cached_property
     def parts(self) -> list[Rows]:
         """The known rows in parts of about the new ones' number, in order of time; by generation without times."""
-        when, born = self.times(self.manifest.spec.columns.time), self.manifest.born
+        when = self.times(self.manifest.spec.columns.time)
         if when is not None:
             n = min(max(self.older.size // self.new.size, PARTS[0]), PARTS[1])
             return np.array_split(self.older[np.argsort(when[self.older], kind="stable")], n)
-        if born is None:
-            return []
-        generation = born[self.joined.place[self.older]]
+        generation = self.manifest.generations[self.joined.place[self.older]]
         parts = [self.older[generation == each] for each in np.unique(generation)]
-        return [part for part in parts if part.size >= FEWEST]
+        return [part for part in parts if part.size >= FEWEST] or [self.older]
 
     def column(self, name: str) -> pa.Array | None:
         """Return a column; None of one that holds another kind of value than it did, which is another finding.
@@ -254,10 +252,8 @@ def repeated_targets(arrived: Arrived) -> Outcome:
     name, n = arrived.manifest.spec.columns.target, arrived.new.size
     if name is None or not arrived.joined.is_numeric(name):
         raise NotAsked("the target is no number")
-    codes, parts = arrived.codes(name) + 1, arrived.parts or [arrived.older]
-    now, *before = (
-        2 * count_pairs(codes[part]) / (part.size * (part.size - 1)) + 1 / n for part in (arrived.new, *parts)
-    )
+    codes, parts = arrived.codes(name) + 1, (arrived.new, *arrived.parts)
+    now, *before = (2 * count_pairs(codes[part]) / (part.size * (part.size - 1)) + 1 / n for part in parts)
     more, less = now / max(before), min(before) / now
     often = "more often than before: capped, rounded or filled."
     often = often if more > less else "less often than before: made of something else."
@@ -267,14 +263,14 @@ def repeated_targets(arrived: Arrived) -> Outcome:
 
 def restated_target(arrived: Arrived) -> Outcome:
     """Look for columns of numbers that put the new rows in their target's order, as they did in no earlier part."""
-    columns, parts, orders = arrived.manifest.spec.columns, arrived.parts or [arrived.older], {}
+    columns, orders = arrived.manifest.spec.columns, {}
     y = arrived.numbers(needed(columns.target, "the split has no target"))
     if y is None:  # several classes, or text
         return None
     for name in sorted({*arrived.types} - {*columns.key, columns.target}):
         x = arrived.numbers(name)
         if x is not None and (now := _order(x[arrived.new], y[arrived.new])) >= RESTATED:
-            orders[name] = now, max(_order(x[part], y[part]) for part in parts)
+            orders[name] = now, max(_order(x[part], y[part]) for part in arrived.parts)
     sentence = f"{columns.target} of {amount(arrived.new.size, 'new row')} stands in the order of"
     return _risen("restated_target", orders, ".2f", sentence, ": one made from the other.")
 

@@ -274,8 +274,7 @@ def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
 
 def stream_of(data: Any) -> Source | None:
     """Return a DuckDB relation, a lazy frame of polars or a frame of Dask or Spark as a table; None of all else."""
-    verb, wrap = _STREAMS.get(type(data).__module__.partition(".")[0].lstrip("_"), ("", None))
-    return wrap(data) if wrap is not None and hasattr(data, verb) else None
+    return next((wrap(data) for method, wrap in _STREAMS.items() if hasattr(type(data), method)), None)
 
 
 def of_relation(relation: Any) -> Source:
@@ -313,11 +312,12 @@ def _of_spark(frame: Any) -> Source:
     return Stream(frame, frame.limit(0).toArrow().schema, read)
 
 
-_STREAMS: dict[str, tuple[str, Callable[[Any], Source]]] = {
-    "duckdb": ("to_arrow_reader", of_relation),
-    "polars": ("collect_batches", _of_polars),
-    "dask": ("map_partitions", _of_dask),
-    "pyspark": ("mapInArrow", _of_spark),
+# By the method that each of them has, and nothing else that holds a table.
+_STREAMS: dict[str, Callable[[Any], Source]] = {
+    "to_arrow_reader": of_relation,
+    "collect_batches": _of_polars,
+    "map_partitions": _of_dask,
+    "mapInArrow": _of_spark,
 }
 
 
