@@ -114,12 +114,14 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         return rows
 
     def check(self, rows: Rows) -> None:
-        """Raise SplitError where the seed or the parameters do not fit the rows, before anything random happens."""
+        """Raise SplitError where the seed, groups or parameters do not fit the rows, before anything random happens."""
         seed = getattr(self, "random_state", 0)
         if not is_whole(seed) or seed < 0:
             raise SplitError(
                 f"random_state={seed!r} cannot be repeated by anybody else; pass an integer of at least 0, such as 0."
             )
+        if self.needs.groups is True and "groups_whole" in self.promises:
+            rows.require_two_groups()
         self._check(rows)
 
     @abstractmethod
@@ -200,9 +202,8 @@ class LabelSplitter(Splitter):
         return int(self.n_splits)
 
     def _check(self, rows: Rows) -> None:
-        check_count("n_splits", self.n_splits, least=2)
-        if self.n_splits > rows.n:
-            raise SplitError(f"n_splits={self.n_splits} with {rows.n:,} rows; choose 2 to {rows.n:,}.")
+        if hasattr(self, "n_splits"):  # else as many as rows or groups make
+            check_count("n_splits", self.n_splits, least=2, most=rows.n, among=f"{rows.n:,} rows")
 
 
 class DrawSplitter(Splitter):
@@ -220,7 +221,7 @@ class DrawSplitter(Splitter):
         return rows
 
     def sizes(self, n: int) -> tuple[int, int] | None:
-        """Return the (train rows, test rows) that a draw of ``n`` rows is to have; None where no size is asked for."""
+        """Return the (train, test) rows that a draw of ``n`` is to have, None where no size is asked for; or raise."""
         return None
 
     @abstractmethod
@@ -240,6 +241,7 @@ class DrawSplitter(Splitter):
         check_count("n_splits", self.n_splits, least=1)
         if rows.n < 2:
             raise SplitError(f"a draw needs a row on each side, and there is {rows.n} row; pass at least 2 rows.")
+        self.sizes(rows.n)
 
 
 class PairSplitter(Splitter):

@@ -47,10 +47,20 @@ def is_real(value: Any) -> bool:
     return (isinstance(value, (float, np.floating)) or is_whole(value)) and bool(np.isfinite(float(value)))
 
 
-def check_count(name: str, value: Any, least: int) -> None:
-    """Raise SplitError unless ``value`` is an integer of at least ``least``."""
+def check_count(name: str, value: Any, least: int, most: int | None = None, among: str = "") -> None:
+    """Raise SplitError unless ``value`` is an integer of at least ``least``; at most ``most``, ``among`` "3 groups"."""
     if not is_whole(value) or value < least:
         raise SplitError(f"{name}={value!r}; choose a whole number of at least {least}.")
+    if most is not None and value > most:
+        several = f"{least} or {most}" if most == least + 1 else f"{least} to {most:,}"
+        advice = "pass more" if most < least else f"choose {several if most > least else least}"
+        raise SplitError(f"{name}={value} with {among}; {advice}.")
+
+
+def check_number(name: str, value: Any, hint: str) -> None:
+    """Raise SplitError, which ends in the hint, unless ``value`` is a finite number of at least 0."""
+    if not (is_real(value) and value >= 0):
+        raise SplitError(f"{name}={value!r}; choose a number of at least 0, {hint}.")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

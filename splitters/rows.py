@@ -181,15 +181,15 @@ class Rows:
             return list(self.entities.codes.T)
         return [] if self.groups is None else [self.groups]
 
-    def require_two_groups(self, ungrouped: str) -> None:
-        """Raise SplitError where all rows are one group; ``ungrouped`` is the strategy that then does.
+    def require_two_groups(self) -> None:
+        """Raise SplitError where all rows are one group.
 
         Of several entities, where what they join holds more than half of the rows; the level that joins most is named.
         """
         if self.entities is not None and self.groups is not None:
             _require_apart(self.entities, int(np.bincount(self.groups).max()), self.n)
         if self.n_groups < 2:
-            raise SplitError(f"all {self.n:,} rows are one group; use {ungrouped}, or a finer group column.")
+            raise SplitError(f"all {self.n:,} rows are one group; use KFold, or a finer group column.")
 
     def class_counts(self) -> IntArray:
         """Return the rows of each class (one target column of classes)."""

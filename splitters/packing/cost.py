@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -146,12 +145,6 @@ class Aim:
         pull = pull if isinstance(size_weight, str) else size_weight / (n * n)
         self.pull: FloatArray = np.broadcast_to(pull, shares.shape)
 
-    def of_sizes(self, wanted: FloatArray) -> Aim:
-        """Return the same aim with other sizes wanted of the bins."""
-        other = copy(self)
-        other.wanted = wanted
-        return other
-
     def loads(self, bins: IntArray) -> IntArray:
         """Return each bin's rows and rows of each column (1 + columns, bins), exactly, of bins 0 to n_bins - 1."""
         columns = [self.sizes, *self.table.T]
@@ -174,10 +167,12 @@ class Aim:
         # Over the first axis: whole columns are added one after another, in the same order on every machine.
         return self.pull * (off * off), np.add.reduce(excess * excess, axis=0) / (rows * rows), lacking
 
-    def costs_of(self, sums: FloatArray, empty: float, bins: Any = slice(None)) -> FloatArray:
-        """Return the cost of ``bins`` with these sums of ``vectors`` (1 + columns, ...), but for missing columns.
+    def costs_of(
+        self, sums: FloatArray, empty: float, bins: Any = slice(None), scarce: Sequence[int] = ()
+    ) -> FloatArray:
+        """Return the cost of ``bins`` with these sums of ``vectors`` (1 + columns, ...).
 
-        ``empty`` is the class term of a bin without rows.
+        ``empty`` is the class term of a bin without rows; only columns that are ``scarce`` cost where they are missing.
         """
         rows = sums[0]
         squares = np.zeros(rows.shape)
@@ -185,6 +180,8 @@ class Aim:
             squares += excess * excess
         some, off = np.maximum(rows, 0.5), rows - self.wanted[bins]
         costs: FloatArray = np.where(rows < 0.5, empty, squares / (some * some)) + self.pull[bins] * (off * off)
+        for column in scarce:  # back from an excess to rows: excess = (rows - rate x size) x root
+            costs += MISSING * (sums[1 + column] / self.roots[column] + self.rates[column] * rows < 0.5)
         return costs
 
     def costs(self, loads: IntArray) -> FloatArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from evenfold.splitters.kernels import IntArray
@@ -21,16 +20,12 @@ DEEPENING = 1.0 / 64.0, 1.0 / 8.0, 1.0 / 2.0, 1.0  # the search is first done fo
 ROUNDING = 1e-9  # a packing is better only if it is so by more than rounding
 
 
-@dataclass(frozen=True)
-class Proof:
-    """The result of a search: a packing better than the one at hand or None, and a bound that no packing is below."""
-
-    bins: IntArray | None
-    bound: float
-
-
-def best_packing(aim: Aim, incumbent: float, budget: int = BUDGET, subsets: list[IntArray] | None = None) -> Proof:
+def best_packing(
+    aim: Aim, incumbent: float, budget: int = BUDGET, subsets: list[IntArray] | None = None
+) -> tuple[IntArray | None, float]:
     """Return the best packing of at most ``MOST_ENTRIES`` entries that leaves no bin empty, given the cost of one.
+
+    None where none was found that is better; and beside it a bound that the cost of no packing is below.
 
     Each entry's subset must cost less than the known packing in all. Branch and bound over these subsets: the
     largest entry without a bin is covered by each of them that fits, cheap ones first, while the subsets' prices
@@ -39,7 +34,7 @@ def best_packing(aim: Aim, incumbent: float, budget: int = BUDGET, subsets: list
     that a better packing can be made of, for each of the ``kinds_of_bins``, where that is known.
     """
     if not aim.n_bins <= aim.sizes.size <= MOST_ENTRIES:
-        return Proof(None, 0.0)
+        return None, 0.0
     order = stable_order(-aim.sizes)
     search = _Search(aim, order, incumbent, budget)
     bound = 0.0
@@ -50,11 +45,11 @@ def best_packing(aim: Aim, incumbent: float, budget: int = BUDGET, subsets: list
         if search.cover or bound == 0.0:
             break
     if not search.cover:
-        return Proof(None, bound)
+        return None, bound
     bins = np.empty(order.size, dtype=np.int64)
     for f, mask in search.cover:
         bins[order[np.flatnonzero((mask >> np.arange(order.size)) & 1)]] = f
-    return Proof(bins, bound)
+    return bins, bound
 
 
 class _Search:
@@ -206,7 +201,7 @@ def covering_bound(aim: Aim, incumbent: float) -> float:
         np.array([len(same) for same in bins], dtype=np.float64),
     )
     if bound < PROVED:
-        bound = max(bound, best_packing(aim, incumbent, subsets=covers).bound / incumbent)
+        bound = max(bound, best_packing(aim, incumbent, subsets=covers)[1] / incumbent)
     return incumbent * min(bound, 1.0)
 
 

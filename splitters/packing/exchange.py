@@ -7,7 +7,7 @@ import math
 import numpy as np
 from evenfold.splitters.kernels import IntArray, Stream, combined
 from evenfold.splitters.numbers import stable_order
-from evenfold.splitters.packing.cost import MISSING, Aim, FloatArray
+from evenfold.splitters.packing.cost import Aim, FloatArray
 from numpy.typing import NDArray
 
 
@@ -78,10 +78,9 @@ class TwoBins:
         self.aim = aim
         self.entries = entries
         self.changes = aim.vectors[:, entries] * np.where(in_a, 1.0, -1.0)
-        self._loads = loads[:, [a, b]]
+        self._bins, self._loads = [a, b], loads[:, [a, b]]
+        self._pull, self._wanted = aim.pull[[a, b]], aim.wanted[[a, b]]
         self._excesses = aim.excesses(self._loads)
-        self._pull = aim.pull[[a, b]]
-        self._wanted = aim.wanted[[a, b]]
 
     def of_all(self, limit: float, stream: Stream | None = None) -> tuple[float, IntArray]:
         """Return the cost of the best of all exchanges, and the entries that change their bin; none above ``limit``.
@@ -117,8 +116,8 @@ class TwoBins:
             nothing = np.zeros((self.changes.shape[0], 1))
             width = math.sqrt(float(self.within(math.inf, nothing, self.entries[:0])[1][0])) or 1e-6
         first, second, width = close_pairs(aims[1], aims[0], width, stream, MEETINGS // ideal.size)
-        # Sizes alone rule out more than half, whose columns need not be looked up. By the same steps as in `_side`, so
-        # that no rounding lifts a term above the cost that it is a part of.
+        # Sizes alone rule out more than half, whose columns need not be looked up; by the steps of `costs_of`, so that
+        # no rounding lifts a term above the cost that it is a part of.
         size = left[0, first] + right[0, second]
         off_a, off_b = self._loads[0, 0] - size - self._wanted[0], self._loads[0, 1] + size - self._wanted[1]
         near = np.flatnonzero(self._pull[0] * (off_a * off_a) + self._pull[1] * (off_b * off_b) <= limit)
@@ -148,24 +147,10 @@ class TwoBins:
         return few[near], costs[near]
 
     def _side(self, side: int, sign: float, change: FloatArray, most: IntArray) -> FloatArray:
-        # Column by column in a fixed order, elementwise: a sum over an axis would depend on the CPU.
-        rows = self._loads[0, side] + sign * change[0]
-        squares = np.zeros(rows.size)
-        for excess, moved in zip(self._excesses[1:, side].tolist(), change[1:], strict=True):
-            # The bin's new excess, excess + sign x moved, times sign: the same square, without a copy of `moved`.
-            left = moved + sign * excess
-            left *= left
-            squares += left
-        off = rows - self._wanted[side]
-        some = np.maximum(rows, 0.5)
-        total: FloatArray = squares / (some * some) + self._pull[side] * (off * off)
-        total[rows < 0.5] = np.inf
         # Only where the moving entries hold all that the bin has of a column can an exchange take the last of it.
-        for column in np.flatnonzero(self.aim.needed & (self._loads[1:, side] <= most)).tolist():
-            # The rows themselves, back from what vectors hold: (rows - rate x size) x root.
-            moved = change[1 + column] / self.aim.roots[column] + self.aim.rates[column] * change[0]
-            total[self._loads[1 + column, side] + sign * moved < 0.5] += MISSING
-        return total
+        scarce = np.flatnonzero(self.aim.needed & (self._loads[1:, side] <= most)).tolist()
+        sums = self._excesses[:, side, None] + sign * change
+        return self.aim.costs_of(sums, math.inf, self._bins[side], scarce)
 
     def _scaled(self) -> tuple[FloatArray, FloatArray]:
         """Return units in which the cost of a change is about its squared distance to the ideal one, and that."""
@@ -308,17 +293,9 @@ class Population:
     def _renew(self) -> None:
         """Make costs anew from the sums, for what is added up step by step drifts by rounding."""
         places = np.broadcast_to(np.arange(self.aim.n_bins), self.sums.shape[1:])
-        self.costs = self._costs(self.sums, places)
+        self.costs = self.aim.costs_of(self.sums, math.inf, places, self.scarce)
         # Copied to (bins, replicas), so that bins are added one after another; along the last axis NumPy adds in pairs.
         self.totals = np.add.reduce(np.ascontiguousarray(self.costs.T), axis=0)
-
-    def _costs(self, sums: FloatArray, bins: IntArray) -> FloatArray:
-        """Return the cost of bins with these sums of vectors (1 + columns, ...)."""
-        costs = self.aim.costs_of(sums, np.inf, bins)
-        # Back from excesses to rows: excess = (rows - rate x size) x root.
-        for column in self.scarce:
-            costs += MISSING * (sums[1 + column] / self.aim.roots[column] + self.aim.rates[column] * sums[0] < 0.5)
-        return costs
 
     def search(self) -> IntArray:
         """Return the best packing that was met."""
@@ -355,7 +332,8 @@ class Population:
         # Both bins at once (2, replicas): what a step takes are calls, not numbers.
         both = np.stack([here, there])
         after = self.sums[:, self.every, both] + np.stack([change, -change], axis=1)
-        costs, before = self._costs(after, both), self.costs[self.every, both]
+        before = self.costs[self.every, both]
+        costs = self.aim.costs_of(after, math.inf, both, self.scarce)
         rise = costs[0] + costs[1] - before[0] - before[1]
         taken = np.flatnonzero((rise < limit) & (here != there))
         if not taken.size:

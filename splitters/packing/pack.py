@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -158,7 +159,7 @@ def pack_few(aim: Aim, stream: Stream, effort: Effort, *, close: bool = False) -
 def best_of_few(aim: Aim, stream: Stream, starts: int, budget: int) -> IntArray:
     """Return the best of some starts, or a better one where a search of all packings finds it within ``budget``."""
     best = best_of_starts(aim, stream, starts)
-    proven = best_packing(aim, best.cost, budget).bins
+    proven, _ = best_packing(aim, best.cost, budget)
     return best.bins if proven is None else proven
 
 
@@ -178,9 +179,10 @@ def best_of_starts(aim: Aim, stream: Stream, starts: int, enough: float = 0.0) -
 
 def _placed(aim: Aim, bins: IntArray, stream: Stream, movable: IntArray | None = None) -> Packing:
     place(aim, bins, stream)
-    # Exact sizes are those of the start: which bins are larger by a row is decided there.
-    exact = np.bincount(bins, aim.sizes, aim.n_bins).astype(np.float64)
-    return Packing(aim.of_sizes(exact) if aim.exact else aim, bins, stream, movable)
+    if aim.exact:  # exact sizes are those of the start: which bins are larger by a row is decided there
+        aim = copy(aim)
+        aim.wanted = np.bincount(bins, aim.sizes, aim.n_bins).astype(np.float64)
+    return Packing(aim, bins, stream, movable)
 
 
 def _movable(aim: Aim, kind: IntArray) -> IntArray:
@@ -247,7 +249,7 @@ def lower_bound(aim: Aim, incumbent: float, stream: Stream) -> float:
     if aim.sizes.size > MOST_ENTRIES or simple >= incumbent:
         return simple
     good = min(incumbent, best_of_starts(aim, stream, DEFAULT_EFFORT).cost)
-    searched = best_packing(aim, good).bound
+    _, searched = best_packing(aim, good)
     return max(simple, searched if searched >= good * PROVED else covering_bound(aim, good))
 
 
@@ -362,14 +364,10 @@ def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
     """Yield the packings one move away, cheapest first: by how much each move of an entry to a bin changes the cost."""
     sums = aim.excesses(aim.loads(bins))
     now = aim.costs_of(sums, EMPTY)
-    entries = aim.vectors[:, :, None]
-    gained = aim.costs_of(sums[:, None, :] + entries, EMPTY) - now
-    own = np.arange(aim.n_bins) == bins[:, None]
-    without = aim.costs_of(sums[:, None, :] - np.where(own, entries, 0.0), EMPTY)
-    # In each row one number is not 0, so the order of adding is of no matter.
-    lost = np.add.reduce(np.where(own, without - now, 0.0).T, axis=0)
+    gained = aim.costs_of(sums[:, None, :] + aim.vectors[:, :, None], EMPTY) - now
+    lost = aim.costs_of(sums[:, bins] - aim.vectors, EMPTY, bins) - now[bins]
     costs: FloatArray = gained + lost[:, None]
-    costs[own] = math.inf
+    costs[np.arange(bins.size), bins] = math.inf
     for move in np.argsort(costs, axis=None, kind="stable").tolist():
         entry, f = divmod(move, aim.n_bins)
         if costs[entry, f] == math.inf:

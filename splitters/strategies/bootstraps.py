@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 class Bootstrap(DrawSplitter):
     """Resamples of n rows with replacement; the rows left out are the test set.
 
-    Promises: train has n rows, some of them several times; test is every row that train lacks, about a share
-    (1-1/n)^n of them, .368 for large n; resample i does not depend on ``n_splits``, so 500 resamples
-    are the first 500 of 10,000. A draw that leaves no row out (likely only below about 5 rows) is drawn again.
+    Promises: train has n rows, some of them several times; test is every row that train lacks, a share of .368 for
+    large n; resample i does not depend on ``n_splits``, so 500 resamples are the first 500 of 10,000. A draw that
+    leaves no row out (likely only below about 5 rows) is drawn again.
 
     O(n) a resample, memory flat in their number. Source: Efron (1979), Bootstrap methods: another look at the
     jackknife.
@@ -115,10 +115,6 @@ class GroupBootstrap(Bootstrap):
         n_groups = int(groups.max()) + 1
         drawn = np.bincount(stream.below(n_groups, n_groups), minlength=n_groups)
         return self.counts(groups, stream) if drawn.all() else drawn[groups]
-
-    def _check(self, rows: Rows) -> None:
-        super()._check(rows)
-        rows.require_two_groups("Bootstrap")
 
 
 FEW = 64

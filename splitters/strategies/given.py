@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
-from evenfold.splitters.errors import SplitError, cause_of, reason_of
+from evenfold.splitters.errors import SplitError, amount, cause_of, reason_of
 from evenfold.splitters.kernels import IntArray, Stream, hashed, scaled
 from evenfold.splitters.naming import distribution_of
 from evenfold.splitters.numbers import present
@@ -26,8 +26,8 @@ class Predefined(LabelSplitter):
     -1 is never tested (always trained on, as in scikit-learn's PredefinedSplit), -2 is locked and -3 excluded: both
     are in neither side of any pair. ``folds`` holds the labels; without it they are the rows' ``fixed`` column.
 
-    Promises: no row is in both sides of a pair; the labels are the given ones. A missing label, a fold number that is
-    skipped and a fold with nothing to train on are SplitErrors. O(n) for the labels, O(n) for each pair.
+    Promises: the labels are the given ones. A missing label, a fold number that is skipped and a fold with nothing to
+    train on are SplitErrors. O(n) for the labels, O(n) for each pair.
     """
 
     promises = frozenset({"disjoint", "as_given", "tested_once_at_most"})
@@ -51,11 +51,10 @@ class Predefined(LabelSplitter):
         return self._given(rows.fixed)
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
-        fixed = None if rows is None else rows.fixed
-        return 0 if self.folds is None and fixed is None else int(self._given(fixed).max()) + 1
+        return 0 if self.folds is None and rows is None else int(self._given(rows and rows.fixed).max()) + 1
 
     def _n_splits(self, rows: Rows) -> int:
-        return int(self._given(rows.fixed).max()) + 1
+        return self._n_pairs(rows)
 
     def _given(self, fixed: IntArray | None) -> IntArray:
         if isinstance(self.folds, str):
@@ -103,10 +102,9 @@ def _positions(places: Any, n: int, whose: str) -> IntArray:
         raise SplitError(f"{whose} holds {positions.dtype} values, and no positions; it cannot be used.")
     outside = positions[(positions < 0) | (positions >= n)]
     if outside.size:
-        rows = "1 row" if outside.size == 1 else f"{outside.size:,} rows"
         raise SplitError(
-            f"{whose} names {rows} that the data lack (position {outside[0]:,} of {n:,} rows); pass the data whose "
-            "rows they are, in their order."
+            f"{whose} names {amount(outside.size, 'row')} that the data lack (position {outside[0]:,} of {n:,} rows); "
+            "pass the data whose rows they are, in their order."
         )
     return positions.astype(np.int64)
 
@@ -116,8 +114,7 @@ class PredefinedPairs(PairSplitter):
 
     For splits that no column of labels can say: a row that is trained on in some pairs only, or tested twice.
 
-    Promises: positions are valid, both sides hold rows and share none; anything else is a SplitError.
-    O(size of the pairs).
+    Promises: both sides hold rows and share none; anything else is a SplitError. O(size of the pairs).
     """
 
     needs = Needs(y="ignored")
@@ -135,12 +132,12 @@ class PredefinedPairs(PairSplitter):
 
     def _check(self, rows: Rows) -> None:
         try:
-            fit = len(self.given_pairs) > 0 and all(len(pair) == 2 for pair in self.given_pairs)
+            pairs = list(self.pairs(rows))
         except TypeError:
-            fit = False
-        if not fit:
+            pairs = []
+        if not pairs:
             raise SplitError("given_pairs holds no pairs of (train, test) positions; pass at least one.")
-        for i, (train, test) in enumerate(self.pairs(rows)):
+        for i, (train, test) in enumerate(pairs):
             if not (train.size and test.size):
                 raise SplitError(f"pair {i} has {train.size:,} rows to train on and {test.size:,} to test; give both.")
 
@@ -152,9 +149,9 @@ class FromSklearn(PairSplitter):
     JSON ``params``. Where it can be seeded and is not, it gets ``random_state``. It sees y and groups as codes by
     first appearance (numbers as they are) and no features.
 
-    Promises: positions are valid and no row is in both sides of a pair; a splitter that breaks this is a SplitError.
-    Its code may change with its library, so the version names the installed distribution, the pairs are stored and
-    never regenerated, and nothing is promised across machines.
+    Promises: no row is in both sides of a pair; a splitter that breaks this is a SplitError. Its code may change with
+    its library, so the version names the installed distribution, the pairs are stored and never regenerated, and
+    nothing is promised across machines.
     """
 
     portable = False
@@ -238,10 +235,9 @@ class HashSplit(LabelSplitter):
 
         (('0x' || left(sha256('trial' || '|' || id), 13))::HUGEINT * 5) >> 52
 
-    Promises: no row is in both sides of a pair; folds hold every row once; a row's label depends on its key and on
-    nothing else, so rows may come, go and change order and none moves. Sizes are as even as chance makes them:
-    a share s of n rows is off by about sqrt(n s (1 - s)) rows, and neither groups nor classes are looked at. To keep
-    groups whole, pass the group as the key. Few rows may leave a fold empty, which is a SplitError.
+    Promises: every row has one label, which depends on its key and on nothing else, so rows may come, go and change
+    order and none moves. Sizes are as even as chance makes them: a share s of n rows is off by about
+    sqrt(n s (1 - s)) rows. To keep groups whole, pass the group as the key. An empty fold is a SplitError.
 
     O(n), about a microsecond a row.
     """
@@ -287,11 +283,10 @@ class HashSplit(LabelSplitter):
             raise SplitError(f"salt={self.salt!r}; choose a text.")
         if rows.key is None or self.fills(rows.n):  # no key is at hand where the parameters alone are checked
             return
-        wanted = set(self.part_codes().values()) if self.parts else set(range(self.n_splits))
-        empty = sorted(wanted - set(self.labels_of(rows.key).tolist()))
-        if empty:
+        n_labels, n_filled = len(self.parts or ()) or self.n_splits, np.unique(self.labels_of(rows.key)).size
+        if n_filled < n_labels:
             raise SplitError(
-                f"the hashes of these {rows.n:,} keys leave {len(empty)} of {len(wanted)} labels without rows; "
+                f"the hashes of these {rows.n:,} keys leave {n_labels - n_filled} of {n_labels} labels without rows; "
                 "pass more rows, choose fewer folds or another salt, or use KFold."
             )
 

@@ -11,7 +11,7 @@ import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
-from evenfold.splitters.numbers import check_choice, check_count, encode, is_real, is_whole
+from evenfold.splitters.numbers import check_choice, check_count, check_number, encode, is_real, is_whole
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, Published, pack_to, report_on
 from evenfold.splitters.rows import Needs, Rows
@@ -80,53 +80,52 @@ class GroupPacker(LabelSplitter):
 
     def _bins(self, aim: Aim, stream: Stream) -> IntArray:
         """Return the bin of each group."""
-        if self.optimiser == "evenfold":
-            return pack_to(aim, stream, self.effort, close=True, exact=self.best)
-        options = {} if isinstance(self.optimiser, str) else {**self.optimiser}
-        options.pop("name", None)
-        return Published(**options).pack(aim, stream)
+        if published := published_by(self.optimiser):
+            return published.pack(aim, stream)
+        return pack_to(aim, stream, self.effort, close=True, exact=self.best)
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        parts, n_groups = self.part_codes(), len(rows.group_levels)
-        n_bins = len(parts) or self.n_splits
-        name = f"{n_bins} parts" if parts else f"n_splits={n_bins}"
-        if not (isinstance(self.effort, str) and self.effort == "max"):
-            check_count("effort", self.effort, least=1)
-        if self.size_weight != "relative" and not (is_real(self.size_weight) and self.size_weight >= 0):
-            raise SplitError(
-                f"size_weight={self.size_weight!r}; choose 'relative', or a number of at least 0, such as 1.0."
-            )
-        if self.optimiser not in ("evenfold", "published"):
-            check_optimiser(self.optimiser)
-        rows.require_two_groups("KFold")
-        if n_bins > n_groups:
-            some = "2" if n_groups == 2 else f"2 or {n_groups}" if n_groups == 3 else f"2 to {n_groups}"
-            raise SplitError(f"{name} with {n_groups} groups; choose {some}.")
+        parts, n_groups = self.part_codes(), rows.n_groups
+        name, n_bins = ("parts", len(parts)) if parts else ("n_splits", self.n_splits)
+        check_count(name, n_bins, least=2, most=n_groups, among=f"{n_groups:,} groups")
+        check_effort(self.effort)
+        if self.size_weight != "relative":
+            check_number("size_weight", self.size_weight, "such as 1.0, or 'relative'")
+        published_by(self.optimiser)
         check_choice("rare", self.rare, RARE)
         if self.rare == "error" and rows.levels and rows.y_holds in ("nothing", "classes"):  # of groups y is not held
             holding = np.count_nonzero(table_to_pack(rows)[1], axis=0)
             rarest = int(np.argmin(holding))
             if holding[rarest] < n_bins:
                 raise SplitError(
-                    f"class {shown(repr(rows.levels[rarest]))} lies in {holding[rarest]:,} of {n_groups:,} "
-                    f"groups, fewer than {name}; choose fewer, or rare='spread' (--param rare=spread)."
+                    f"class {shown(repr(rows.levels[rarest]))} lies in {holding[rarest]:,} of {n_groups:,} groups, "
+                    f"fewer than {name}={n_bins}; choose fewer, or rare='spread' (--param rare=spread)."
                 )
 
 
-def check_optimiser(optimiser: Any) -> None:
-    """Raise SplitError unless ``optimiser`` is the published one with its parameters."""
+def check_effort(effort: Any) -> None:
+    """Raise SplitError unless ``effort`` is "max" or a number of rounds."""
+    if not (isinstance(effort, str) and effort == "max"):
+        check_count("effort", effort, least=1)
+
+
+def published_by(optimiser: Any) -> Published | None:
+    """Return the published search with its parameters, or None for our own; SplitError where it is neither."""
+    if isinstance(optimiser, str) and optimiser == "evenfold":
+        return None
+    options = {"name": optimiser} if isinstance(optimiser, str) else optimiser
     names = {"name", *(field.name for field in fields(Published))}
-    if not isinstance(optimiser, Mapping) or optimiser.get("name") != "published" or not set(optimiser) <= names:
+    if not isinstance(options, Mapping) or options.get("name") != "published" or not set(options) <= names:
         raise SplitError(
             f"optimiser={optimiser!r}; choose 'evenfold', 'published', or the latter with its parameters, "
             "such as {'name': 'published', 'start': 'random', 'min_cost': 1e-7, 'max_retries': 500}."
         )
-    check_choice("start", optimiser.get("start", "greedy"), ("greedy", "random", "zero"))
-    least = optimiser.get("min_cost", 0.0)
-    if not (is_real(least) and least >= 0):
-        raise SplitError(f"min_cost={least!r}; choose a number of at least 0, such as 1e-5.")
-    check_count("max_retries", optimiser.get("max_retries", 0), least=0)
+    published = Published(**{name: value for name, value in options.items() if name != "name"})
+    check_choice("start", published.start, ("greedy", "random", "zero"))
+    check_number("min_cost", published.min_cost, "such as 1e-5")
+    check_count("max_retries", published.max_retries, least=0)
+    return published
 
 
 class BalancedGroupKFold(GroupPacker):
@@ -135,8 +134,8 @@ class BalancedGroupKFold(GroupPacker):
     y may be classes, numbers (then at most 10 bins of about as many rows, equal numbers in one, stand for the
     distribution), several columns (each column's classes count), or absent (then sizes alone count).
 
-    Promises: test sets are disjoint and hold every row once; no group is in two folds; no fold is empty. How even
-    sizes and classes can be depends on the groups; ``report`` says how even they are, and how even they could be.
+    Promises: every row is tested once; no group is in two folds; no fold is empty. How even sizes and classes can be
+    depends on the groups; ``report`` says how even they are, and how even they could be.
 
     ``size_weight`` weighs sizes against classes: 1.0 is the published cost, sum_f (n_f/n - 1/k)^2 + sum_f sum_c
     (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size relative to what it should be, (k n_f/n - 1)^2, because
@@ -255,8 +254,7 @@ class BalancedKFold(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if not (isinstance(self.effort, str) and self.effort == "max"):
-            check_count("effort", self.effort, least=1)
+        check_effort(self.effort)
 
 
 # Distances that are equal on paper differ in their last bits; the border lies where no measured distance does.
@@ -345,15 +343,8 @@ class SpatialBlockKFold(PairSplitter):
         return np.delete(train, reached[near])
 
     def _check(self, rows: Rows) -> None:
-        check_count("n_splits", self.n_splits, least=2)
-        if not is_real(self.buffer) or self.buffer < 0:
-            raise SplitError(f"buffer={self.buffer!r}; choose a distance of at least 0, in the unit of coordinates.")
-        if rows.n_groups < self.n_splits:
-            blocks = "1 block" if rows.n_groups == 1 else f"{rows.n_groups:,} blocks"
-            fewer = f"2 to {rows.n_groups} folds, or " if rows.n_groups > 1 else ""
-            raise SplitError(
-                f"n_splits={self.n_splits} with {blocks} of block_size={self.block_size!r}; choose {fewer}smaller "
-                "blocks."
-            )
+        blocks = f"{rows.n_groups:,} blocks of block_size={self.block_size!r}"
+        check_count("n_splits", self.n_splits, least=2, most=rows.n_groups, among=blocks)
+        check_number("buffer", self.buffer, "in the unit of coordinates")
         if self.buffer:
             self._require_training(rows, "choose a smaller buffer, or larger blocks")

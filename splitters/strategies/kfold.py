@@ -18,11 +18,8 @@ from numpy.typing import NDArray
 class KFold(LabelSplitter):
     """Random folds of equal size.
 
-    Promises: test sets are disjoint and hold every row once; sizes differ by at most 1; every partition into such
-    folds is equally likely. Rows are always shuffled: data in order would make folds of neighbours.
-
-    Unlike the textbook code that gives all n mod k left-over rows to the last fold, and empty folds where n < k,
-    left-over rows go to distinct folds, and n < k is an error.
+    Promises: every row is tested once; sizes differ by at most 1; every partition into such folds is equally likely.
+    Rows are always shuffled: data in order would make folds of neighbours.
 
     O(n log n), one vectorised sort of random keys. Source: Stone (1974), Cross-validatory choice and assessment of
     statistical predictions.
@@ -43,9 +40,9 @@ class KFold(LabelSplitter):
 class StratifiedKFold(LabelSplitter):
     """Folds in which each class has its share, for two or more classes.
 
-    Promises: test sets are disjoint and hold every row once; any two folds' counts of any class differ by at most
-    1, and so do their sizes. A class with fewer rows than folds is a SplitError, unless ``rare="spread"``: then its
-    rows go to distinct folds and some folds have none, which the balance report says.
+    Promises: every row is tested once; any two folds' counts of any class differ by at most 1, and so do their sizes.
+    A class with fewer rows than folds is a SplitError, unless ``rare="spread"``: then its rows go to distinct folds and
+    some folds have none, which the balance report says.
 
     Unlike implementations that start every class at the first fold, so that left-over rows pile up there, the
     classes continue where the one before stopped. O(n log n). Source: Kohavi (1995), A study of cross-validation
@@ -76,14 +73,10 @@ MISREAD = re.compile(r"[+-]?\d{1,3}(\.?\d{3})*,\d+|\d{1,4}[-./]\d{1,2}[-./]\d{1,
 
 
 def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
-    """Raise SplitError where y has one class, or a class with fewer rows than folds (``of``: parts) that may not be
-    spread.
-    """
+    """Raise SplitError where y has one class, or one of fewer rows than folds (``of``: parts) that is not to spread."""
     check_choice("rare", rare, RARE)
+    require_two_classes(rows, "KFold")
     counts = rows.class_counts()
-    if counts.size == 1:
-        only = shown(repr(rows.levels[0]))
-        raise SplitError(f"{rows.called('y')} has one class ({only}) in all {rows.n:,} rows; use KFold.")
     misread = counts.size > MOST_DATES and all(
         isinstance(level, str) and MISREAD.fullmatch(level.strip()) for level in rows.levels[:MOST_DATES]
     )
@@ -95,15 +88,20 @@ def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
         )
     rarest = int(np.argmin(counts))
     if rare == "error" and counts[rarest] < n_splits:
-        fewest = int(counts[rarest])
-        fewer = "n_splits=2, or " if fewest == 2 else f"n_splits of 2 to {fewest}, or " if fewest > 2 else ""
-        than = of or f"n_splits={n_splits}"
+        fewer = f"n_splits of at most {counts[rarest]}, or " if counts[rarest] > 1 and not of else ""
         sorts = not of and counts.size > 2 and not isinstance(rows.levels[rarest], (str, bool))
         raise SplitError(
-            f"class {shown(repr(rows.levels[rarest]))} has {fewest:,} of {rows.n:,} rows, fewer than {than}; "
-            f"choose {'' if of else fewer}rare='spread' (--param rare=spread)"
+            f"class {shown(repr(rows.levels[rarest]))} has {counts[rarest]:,} of {rows.n:,} rows, fewer than "
+            f"{of or f'n_splits={n_splits}'}; choose {fewer}rare='spread' (--param rare=spread)"
             f"{', or SortedStratifiedKFold for numbers' if sorts else ''}."
         )
+
+
+def require_two_classes(rows: Rows, instead: str) -> None:
+    """Raise SplitError, which says what to use ``instead``, where y has one class."""
+    if len(rows.levels) == 1:
+        only = shown(repr(rows.levels[0]))
+        raise SplitError(f"{rows.called('y')} has one class ({only}) in all {rows.n:,} rows; use {instead}.")
 
 
 class SortedStratifiedKFold(LabelSplitter):
@@ -113,10 +111,9 @@ class SortedStratifiedKFold(LabelSplitter):
     n mod n_splits rows left over go to distinct folds; ``leftovers`` says which rows these are: taken out at regular
     intervals of the sorted order (``spread``), anywhere (``random``), or the largest (``end``).
 
-    Promises: test sets are disjoint and hold every row once; sizes differ by at most 1; for every threshold, any
-    two folds' numbers of rows below it differ by at most 1 (``end``) or 2 (``spread``, ``random``). So the
-    distributions differ by at most about 2 rows in a fold's size; their *means* do not where one row of a heavy
-    tail outweighs a fold.
+    Promises: every row is tested once; sizes differ by at most 1; for every threshold, any two folds' numbers of rows
+    below it differ by at most 1 (``end``) or 2 (``spread``, ``random``). That bounds the distributions, and not the
+    *means* where one row of a heavy tail outweighs a fold.
 
     O(n log n): one sort and one pass. Source: Lowe (2016), Stratified validation splits for regression problems.
     Corrected here: left-over rows go to distinct folds (the text lets each fall anywhere, so sizes could differ by
@@ -184,16 +181,12 @@ class LeaveOneOut(LabelSplitter):
     def _n_splits(self, rows: Rows) -> int:
         return rows.n
 
-    def _check(self, rows: Rows) -> None:
-        if rows.n < 2:
-            raise SplitError("there is 1 row and nothing to train on; pass at least 2 rows.")
-
 
 class LeaveOneGroupOut(LabelSplitter):
     """As many folds as groups: train on all groups but one, test on that one (a hospital, a year, a plant).
 
-    Promises: test sets are disjoint and hold every row once; each is one whole group, in order of first appearance.
-    Folds are as uneven as groups are. Nothing is random.
+    Promises: every row is tested once; each test set is one whole group, in order of first appearance. Folds are as
+    uneven as groups are. Nothing is random.
 
     O(n) for the labels, O(n) for each pair.
     """
@@ -211,9 +204,6 @@ class LeaveOneGroupOut(LabelSplitter):
     def _n_splits(self, rows: Rows) -> int:
         return rows.n_groups
 
-    def _check(self, rows: Rows) -> None:
-        rows.require_two_groups("KFold")
-
 
 class StratifiedLeaveOneGroupOut(LabelSplitter):
     """Folds that each leave one group out of every stratum: one hospital of each region, one field of each farm.
@@ -221,9 +211,9 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
     y holds the strata; a group is of the stratum that most of its rows have (of several, the one that appears first).
     There are as many folds as the largest stratum has groups; a stratum with fewer is tested in as many folds.
 
-    Promises: test sets are disjoint and hold every row once; no group is in two folds; a fold tests at most one group
-    of a stratum. Which groups meet in a fold is random; stratum after stratum, that of the most groups first, they go
-    to the folds with the fewest rows. Sizes differ as groups do.
+    Promises: every row is tested once; no group is in two folds; a fold tests at most one group of a stratum. Which
+    groups meet in a fold is random; stratum after stratum, that of the most groups first, they go to the folds with the
+    fewest rows. Sizes differ as groups do.
 
     O(n) for the table of groups x strata, then O(groups log groups). Source: the blocked design of Roberts et al.
     (2017), Cross-validation strategies for data with temporal, spatial, hierarchical, or phylogenetic structure.
@@ -264,7 +254,6 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
         return strata
 
     def _check(self, rows: Rows) -> None:
-        rows.require_two_groups("StratifiedKFold")
         if self._n_splits(rows) < 2:
             raise SplitError(
                 f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out; "

@@ -30,7 +30,7 @@ class PartSplitter(LabelSplitter):
     ``assign`` returns the codes; ``split`` yields (train, part) for each part of code 0 and above, so a test part that
     stands beside a validation part is kept for the end.
 
-    Promises: no row is in both sides of a pair; every row is in one part. Not that every row is tested.
+    Promises: every row is in one part; not that every row is tested.
     """
 
     promises = frozenset({"disjoint", "parts"})
@@ -258,8 +258,7 @@ class FractionalStratifiedSplit(PartSplitter):
     O(n log n): one sort, then at most log2(precision) vectorised rounds over what is left. Source: Lowe (2016),
     Stratified validation splits for regression problems. Corrected here: n / precision need not be whole (blocks
     differ by at most 1 row); shares are counted in whole rows, so they stay at 0 or above and sum to 1 exactly;
-    and the last rows fill the parts' exact sizes instead of falling with probabilities, which missed the sizes by
-    1.8 rows and more.
+    and the last rows fill the parts' exact sizes instead of falling with probabilities.
     """
 
     needs = Needs(y="numbers")
@@ -295,13 +294,10 @@ class FractionalStratifiedSplit(PartSplitter):
         return labels
 
     def _precision(self, n: int) -> int:
-        if folds := merged_folds(self.parts):
-            return self.precision or max(1, n // folds)
-        return self.precision or max(1, int(n * min(self.parts.values()) / 2))
+        folds = merged_folds(self.parts)
+        return self.precision or max(1, n // folds if folds else int(n * min(self.parts.values()) / 2))
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
         if self.precision is not None:
-            check_count("precision", self.precision, least=1)
-            if self.precision > rows.n:
-                raise SplitError(f"precision={self.precision:,} blocks of {rows.n:,} rows; choose 1 to {rows.n:,}.")
+            check_count("precision", self.precision, least=1, most=rows.n, among=f"{rows.n:,} rows")

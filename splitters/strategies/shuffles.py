@@ -7,26 +7,27 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair
-from evenfold.splitters.errors import SplitError, shown
+from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import IntArray, Size, Stream, groups_until, shuffled_in_blocks, sizes_of, take_evenly
-from evenfold.splitters.numbers import is_real
+from evenfold.splitters.numbers import check_number
 from evenfold.splitters.packing.cost import group_table
 from evenfold.splitters.rows import Needs, Rows
+from evenfold.splitters.strategies.kfold import require_two_classes
 from numpy.typing import NDArray
 
 
 class ShuffleSplit(DrawSplitter):
     """Draws of ``test_size`` rows to test and ``train_size`` to train, each anew; shares or numbers of rows.
 
-    Promises: no row is in both sides of a pair; sizes are exact; draw i does not depend on ``n_splits``. Test sets of
-    different draws overlap: they are independent. What is not given of the sizes is what the other leaves, and a
-    tenth to test where neither is given.
+    Promises: sizes are exact; draw i does not depend on ``n_splits``. Test sets of different draws overlap: they are
+    independent. What is not given of the sizes is what the other leaves, and a tenth to test where neither is given.
 
     O(n) a draw.
     """
 
     needs = Needs(y="ignored")
     promises = DrawSplitter.promises | {"exact_sizes"}
+    tested = 0.1  # of the rows, where no size is given
 
     def __init__(
         self, n_splits: int = 10, *, test_size: Size = None, train_size: Size = None, random_state: int = 0
@@ -37,18 +38,14 @@ class ShuffleSplit(DrawSplitter):
         self.random_state = random_state
 
     def sizes(self, n: int) -> tuple[int, int]:
-        """Return (train rows, test rows) of ``n`` rows."""
-        return sizes_of(n, self.test_size, self.train_size, default=0.1)
+        """Return the wanted (train rows, test rows) of ``n`` rows."""
+        return sizes_of(n, self.test_size, self.train_size, default=self.tested)
 
     def draw(self, rows: Any, stream: Stream) -> Pair:
         """Return one (train, test), positions ascending."""
         n_train, n_test = self.sizes(rows.n)
         test, train = stream.sides(rows.n, n_test, n_train)
         return train, test
-
-    def _check(self, rows: Rows) -> None:
-        super()._check(rows)
-        self.sizes(rows.n)
 
 
 class StratifiedShuffleSplit(ShuffleSplit):
@@ -57,9 +54,9 @@ class StratifiedShuffleSplit(ShuffleSplit):
     Rows are put in order, class by class in random order, or by number with short runs of neighbours shuffled; then
     every (n / test rows)-th is tested, from a random start.
 
-    Promises: no row is in both sides of a pair; sizes are exact; every row is equally likely to be tested; a test set
-    holds each class's share of rows, rounded up or down (for numbers: the count below any threshold is within
-    3 rows of its share); draw i does not depend on ``n_splits``. A class of one row is on one side only.
+    Promises: sizes are exact; every row is equally likely to be tested; a test set holds each class's share of rows,
+    rounded up or down (for numbers: the count below any threshold is within 3 rows of its share); draw i does not
+    depend on ``n_splits``. A class of one row is on one side only.
 
     O(n log n) a draw. Source: Madow and Madow (1944), On the theory of systematic sampling.
     """
@@ -105,10 +102,7 @@ class GroupShuffleSplit(ShuffleSplit):
     needs = Needs(y="ignored", groups=True)
     promises = (ShuffleSplit.promises - {"exact_sizes"}) | {"groups_whole"}
     version = 2
-
-    def sizes(self, n: int) -> tuple[int, int]:
-        """Return the wanted (train rows, test rows) of ``n`` rows."""
-        return sizes_of(n, self.test_size, self.train_size, default=0.2)
+    tested = 0.2
 
     def draw(self, rows: Rows, stream: Stream) -> Pair:
         """Return one (train, test), positions ascending."""
@@ -122,10 +116,6 @@ class GroupShuffleSplit(ShuffleSplit):
         side = np.zeros(order.size, dtype=np.int8)
         side[order[taken]], side[left] = 1, -1
         return np.flatnonzero(side[rows.groups] == -1), np.flatnonzero(side[rows.groups] == 1)
-
-    def _check(self, rows: Rows) -> None:
-        super()._check(rows)
-        rows.require_two_groups("ShuffleSplit")
 
 
 # Natural logarithm of 2 in two parts, of which small multiples of the first are exact.
@@ -179,10 +169,10 @@ class Table:
 class GroupStratifiedShuffleSplit(DrawSplitter):
     """Draws of whole groups in which the test set has its share of rows and of each class, for any number of classes.
 
-    By default a random draw of groups is repaired. Up to 16 times, two groups change sides, or one does: any of the
-    swaps that bring the share of rows and every class's prevalence within a tenth of a mean group's share,
-    chosen at random; where there is none, the one that comes closest. Of more than 64 groups on a side, 64 random
-    ones are looked at. Choosing among good swaps instead of the best keeps draws different.
+    By default a random draw of groups is repaired. Up to 16 times, two groups change sides, or one: a random one of the
+    swaps that bring the share of rows and every class's prevalence within a tenth of a mean group's share, so that
+    draws stay different; where there is none, the one that comes closest. Of more than 64 groups on a side, 64 random
+    ones are looked at.
 
     ``beta`` asks for the published rule instead: the train set starts with a random group; each next group is drawn
     with probability proportional to exp(beta x delta), delta = how much it lies on the other side of the wanted
@@ -196,8 +186,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     O(n) once; then O(groups log groups + n) a draw, with beta O(groups^2). Source of beta: Yoyodyne Data Science
     (2020), GroupStratifiedShuffleSplit. Corrected here: k or k - 1 groups, whichever is closer (the text's rule; its
     code always overshoots); exponents are shifted by their maximum, so no beta overflows; delta is defined for any
-    number of classes (with two it is the published one). Groups of extreme prevalence are not just "chosen most" for
-    train at a high beta: they are always there, and so never tested.
+    number of classes (with two it is the published one).
     """
 
     needs = Needs(y="classes", groups=True)
@@ -234,15 +223,9 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        rows.require_two_groups("StratifiedShuffleSplit")
-        if len(rows.levels) == 1:
-            only = shown(repr(rows.levels[0]))
-            raise SplitError(
-                f"{rows.called('y')} has one class ({only}) in all {rows.n:,} rows; use GroupShuffleSplit."
-            )
-        if self.beta is not None and not (is_real(self.beta) and self.beta >= 0):
-            raise SplitError(f"beta={self.beta!r}; choose a number of at least 0, or None for the default.")
-        self.sizes(rows.n)
+        require_two_classes(rows, "GroupShuffleSplit")
+        if self.beta is not None:
+            check_number("beta", self.beta, "or None for the default")
 
 
 def _repaired(table: Table, stream: Stream) -> NDArray[np.bool_]:

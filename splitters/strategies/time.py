@@ -24,20 +24,18 @@ Length = float | str | timedelta
 class ForwardChaining(PairSplitter):
     """Splits that move forward in time: split i tests the i-th of ``n_splits`` last stretches and trains before it.
 
-    A stretch holds about ``test_size`` rows (by default n // (n_splits + 1)). Rows of the same time are never parted:
-    a stretch begins where a time begins, at the one nearest to the wanted row. With ``every`` (day, week, month,
-    quarter or year, in UTC or, as ``{"unit": "month", "zone": "Europe/Berlin"}``, by a zone's clocks) the stretches are
-    the last ``n_splits`` of them that have rows. ``gap`` is a length of time
-    that is left out between train and test: a number for times that are numbers, text such as "7 days" or "36 hours"
-    for timestamps. ``max_train_size`` keeps the latest rows only, for a window that slides.
+    A stretch holds about ``test_size`` rows (by default n // (n_splits + 1)) and begins where a time begins, at the one
+    nearest to the wanted row: rows of the same time are never parted. With ``every`` (day, week, month, quarter or
+    year, in UTC or, as ``{"unit": "month", "zone": "Europe/Berlin"}``, by a zone's clocks) the stretches are the last
+    ``n_splits`` of them that have rows. ``gap`` is left out between train and test: a number for times that are
+    numbers, text such as "7 days" or "36 hours" for timestamps. ``max_train_size`` keeps the latest rows only.
 
-    Groups may be given. Then a group with rows in the test stretch is dropped from that split's train side: its earlier
-    rows are in neither side, and the audit counts them. ``label_end`` may be given, when the target of each row is
-    known: rows whose target was not known, the gap before the test stretch began, are not trained on (they are purged).
+    Groups may be given: a group with rows in the test stretch is dropped from that split's train side, and its earlier
+    rows are in neither. ``label_end`` may be given, when the target of each row is known: rows whose target was not
+    known, the gap before the test stretch began, are not trained on (they are purged).
 
-    Promises: no row is in both sides of a pair; every train time + gap, and where given every label_end + gap, is
-    before every test time; test stretches follow one another and end with the last row; groups, where given, are on one
-    side. Nothing is random.
+    Promises: every train time + gap, and where given every label_end + gap, is before every test time; test stretches
+    follow one another and end with the last row; groups, where given, are on one side. Nothing is random.
 
     O(n log n), one sort, then O(n) a pair.
     """
@@ -75,9 +73,8 @@ class ForwardChaining(PairSplitter):
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each stretch's (rows before it, rows in it), positions ascending."""
-        if self.every is not None:
-            starts = begins_of(calendar_units(rows.times, self.every))[-self.n_splits :]
-        else:
+        starts = self._begins(rows)[-self.n_splits :]
+        if self.every is None:
             starts = nearest_begins(rows.times, rows.n - np.arange(self.n_splits, 0, -1) * self._test_size(rows.n))
         # A stretch begins where a time begins: which rows are in it, their times alone say, without an order of rows.
         usable, order = later(rows.known, gap_of(self.gap, rows.time)), None
@@ -89,29 +86,23 @@ class ForwardChaining(PairSplitter):
                 before[order[before[order]][: -self.max_train_size]] = False
             yield without_groups_of(test, np.flatnonzero(before), rows.together()), test
 
+    def _begins(self, rows: Rows) -> IntArray:
+        """Return the ranks at which a time, or a stretch of the calendar, begins."""
+        return begins_of(rows.times if self.every is None else calendar_units(rows.times, self.every))
+
     def _test_size(self, n: int) -> int:
-        return self.test_size or max(1, n // (self.n_splits + 1))
+        return max(1, n // (self.n_splits + 1)) if self.test_size is None else self.test_size
 
     def _check(self, rows: Rows) -> None:
-        check_count("n_splits", self.n_splits, least=1)
-        for name in ("max_train_size", "test_size"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), least=1)
-        gap_of(self.gap, rows.time)
         if self.every is not None and self.test_size is not None:
             raise SplitError(f"every={self.every!r} and test_size={self.test_size} both say what is tested; give one.")
-        unit = "time" if self.every is None else unit_and_zone(self.every)[0]
-        n_periods = begins_of(rows.times if self.every is None else calendar_units(rows.times, self.every)).size
-        if n_periods <= self.n_splits:
-            raise SplitError(
-                f"n_splits={self.n_splits} with {n_periods:,} different {unit}s; "
-                + (f"choose 1 to {n_periods - 1}." if n_periods > 1 else f"pass rows of at least 2 {unit}s.")
-            )
-        if self.every is None and self.n_splits * self._test_size(rows.n) >= rows.n:
-            raise SplitError(
-                f"n_splits={self.n_splits} stretches of test_size={self.test_size} are all of the {rows.n:,} rows; "
-                f"choose a test_size of 1 to {(rows.n - 1) // self.n_splits}."
-            )
+        n, unit = self._begins(rows).size, "time" if self.every is None else unit_and_zone(self.every)[0]
+        check_count("n_splits", self.n_splits, least=1, most=n - 1, among=f"{n:,} different {unit}s")
+        most, stretches = (rows.n - 1) // self.n_splits, f"{self.n_splits} stretches of {rows.n:,} rows"
+        check_count("test_size", self._test_size(rows.n), least=1, most=most, among=stretches)
+        if self.max_train_size is not None:
+            check_count("max_train_size", self.max_train_size, least=1)
+        gap_of(self.gap, rows.time)
         self._require_training(
             rows,
             "choose a smaller gap, fewer n_splits or a smaller test_size, or name the time alone where groups, as "
@@ -145,10 +136,10 @@ class TimeSplit(PartSplitter):
         sizes = dict(zip(codes, part_sizes(self.parts, rows.n).tolist(), strict=True))
         late = {"validation": 1, "test": 2}
         parts = sorted(codes, key=lambda name: -1 if codes[name] == -1 else late.get(name, 0))
-        order = stable_order(rows.time)
-        starts = nearest_begins(rows.time[order], np.cumsum([sizes[name] for name in parts[:-1]]))
+        starts = nearest_begins(rows.times, np.cumsum([sizes[name] for name in parts[:-1]]))
         labels = np.empty(rows.n, dtype=label_type(len(parts)))
-        labels[order] = np.repeat([codes[name] for name in parts], np.diff(starts, prepend=0, append=rows.n))
+        sizes_by_time = np.diff(starts, prepend=0, append=rows.n)
+        labels[stable_order(rows.time)] = np.repeat([codes[name] for name in parts], sizes_by_time)
         return labels
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
@@ -158,8 +149,8 @@ class TimeSplit(PartSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if (n_times := begins_of(rows.times).size) < len(self.parts):
-            raise SplitError(f"{len(self.parts)} parts with {n_times:,} different times; name fewer parts.")
+        n_times = begins_of(rows.times).size
+        check_count("parts", len(self.parts), least=2, most=n_times, among=f"{n_times:,} different times")
 
 
 class LeaveLastOut(PairSplitter):
@@ -199,11 +190,8 @@ class LeaveLastOut(PairSplitter):
         return cell == starts[rows.groups], ends[rows.groups] - 1 - cell
 
     def _check(self, rows: Rows) -> None:
-        check_count("n_splits", self.n_splits, least=1)
         most = int(self._places(rows)[1].max())
-        if self.n_splits > most:
-            advice = f"choose n_splits of 1 to {most}" if most else "pass rows of earlier times"
-            raise SplitError(f"n_splits={self.n_splits}, and no group has more than {most + 1} times; {advice}.")
+        check_count("n_splits", self.n_splits, least=1, most=most, among=f"at most {most + 1} times of a group")
 
 
 MOST_SPLITS = 10_000
@@ -218,9 +206,8 @@ class PurgedKFold(PairSplitter):
     for ForwardChaining, or text such as "10 rows", with those that share the last one's time. Groups may be given: then
     those with rows in the tested block are not trained on.
 
-    Promises: no row is in both sides of a pair; every row is tested once; no training row's label overlaps a tested
-    one's, with the gap before and the embargo after it; groups, where given, are on one side. Nothing is random.
-    It does train on what came after the tested rows.
+    Promises: every row is tested once; no training row's label overlaps a tested one's, with the gap before and the
+    embargo after it; groups, where given, are on one side. Nothing is random. It does train on what came after.
 
     O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
     chapter 7. Corrected here: rows of the same time stay together, and the embargo is counted from when the last
@@ -247,7 +234,7 @@ class PurgedKFold(PairSplitter):
         """Yield each split's (what may be learnt from, tested blocks), positions ascending."""
         order = stable_order(rows.time)
         n_blocks = int(getattr(self, self.blocks))
-        inner = nearest_begins(rows.time[order], np.arange(1, n_blocks) * rows.n // n_blocks)
+        inner = nearest_begins(rows.times, np.arange(1, n_blocks) * rows.n // n_blocks)
         bounds = [0, *inner.tolist(), rows.n]
         for tested in self._tested():
             test = np.sort(np.concatenate([order[bounds[block] : bounds[block + 1]] for block in tested]))
@@ -284,16 +271,11 @@ class PurgedKFold(PairSplitter):
 
     def _check(self, rows: Rows) -> None:
         name, n_blocks = self.blocks, getattr(self, self.blocks)
-        check_count(name, n_blocks, least=2)
+        n_times = begins_of(rows.times).size
+        check_count(name, n_blocks, least=2, most=n_times, among=f"{n_times:,} different times")
         for length, called in ((self.gap, "gap"), (self.embargo, "embargo")):
             if rows_in(length) is None:
                 gap_of(length, rows.time, called)
-        times = begins_of(rows.times).size
-        if times < n_blocks:
-            raise SplitError(
-                f"{name}={n_blocks} with {times:,} different times; "
-                + (f"choose 2 to {times}." if times > 1 else "pass rows of at least 2 times.")
-            )
         self._require_training(rows, f"choose a smaller gap or embargo, or another {name}, or leave the groups out")
 
 
@@ -302,11 +284,9 @@ class CombinatorialPurgedKFold(PurgedKFold):
 
     That makes C(n_blocks, n_test_blocks) splits, in lexicographic order. They chain into C(n_blocks - 1, n_test_blocks
     - 1) ``paths``, on each of which every row is tested once: as many histories of the model, where PurgedKFold has
-    one. ``gap``, ``embargo``, ``label_end`` and groups are as for PurgedKFold.
+    one. All else is as for PurgedKFold.
 
-    Promises: no row is in both sides of a pair; every row is tested once on every path; no training row's label
-    overlaps a tested one's, with the gap before and the embargo after it; groups, where given, are on one side. Nothing
-    is random. It does train on what came after the tested rows.
+    Promises: every row is tested once on every path; and what PurgedKFold promises of labels and groups.
 
     O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
     chapter 12. Corrected here: rows of the same time stay together.
@@ -343,12 +323,7 @@ class CombinatorialPurgedKFold(PurgedKFold):
 
     def _check(self, rows: Rows) -> None:
         check_count("n_blocks", self.n_blocks, least=2)
-        check_count("n_test_blocks", self.n_test_blocks, least=1)
-        if self.n_test_blocks >= self.n_blocks:
-            raise SplitError(
-                f"n_test_blocks={self.n_test_blocks} of n_blocks={self.n_blocks} leaves nothing to train on; "
-                f"choose 1 to {self.n_blocks - 1}."
-            )
+        check_count("n_test_blocks", self.n_test_blocks, 1, most=self.n_blocks - 1, among=f"n_blocks={self.n_blocks}")
         if self._n_pairs() > MOST_SPLITS:
             raise SplitError(
                 f"{self.n_test_blocks} of {self.n_blocks} blocks make {self._n_pairs():,} splits, and at most "
@@ -370,8 +345,7 @@ def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
     begins, turn = begins_of(ranked), np.arange(wanted.size)
     after = np.clip(np.searchsorted(begins, wanted), 1, begins.size - 1)
     nearest = after - (wanted - begins[after - 1] < begins[after] - wanted)
-    # After the first time, and room for the stretches that follow.
-    # Less its own turn, a strictly ascending sequence is one that never falls.
+    # After the first time, with room for the others; less its own turn, what ascends strictly is what never falls.
     nearest = np.maximum.accumulate(np.maximum(nearest, 1) - turn) + turn
     starts: IntArray = begins[np.minimum(nearest, begins.size - wanted.size + turn)]
     return starts

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, Splitter, follows, refines, strategy_of
@@ -31,6 +31,7 @@ from evenfold.splitters.strategies.time import nearest_begins
 from numpy.typing import NDArray
 
 TRIES = 20
+LEFT_OUT, LOCKED = -3, -2
 
 
 @follows("needs", "portable", "grows", "shares_out", "by_group_table", "version", "part_codes", "_n_splits")
@@ -43,9 +44,8 @@ class Repeated(LabelSplitter):
     repeats); ``split`` yields all pairs of repeat 0, then those of repeat 1, and so on.
 
     Promises: what the strategy promises, in every repeat, so that k-fold tests each row exactly ``n_repeats`` times;
-    and no two repeats are the same partition under other labels. A repeat that comes out like an earlier one is
-    tried again with another seed; where the rows allow too few different partitions, that is a SplitError. A strategy
-    without a random_state, or with a part that is kept for the end, cannot be repeated.
+    and no two repeats are the same partition under other labels: one that is like an earlier one is tried again with
+    another seed, and where the rows allow too few, that is a SplitError.
 
     The strategy's cost times ``n_repeats``, and O(n) a repeat to compare partitions.
     """
@@ -60,17 +60,13 @@ class Repeated(LabelSplitter):
     def inner(self) -> LabelSplitter:
         """Return the strategy itself; raises SplitError where it is not known or cannot be repeated."""
         strategy = strategy_of(self.strategy, self.random_state)
-        if not isinstance(strategy, LabelSplitter) or "random_state" not in strategy.get_params(deep=False):
+        seeded = isinstance(strategy, LabelSplitter) and "random_state" in strategy.get_params(deep=False)
+        if not seeded or LOCKED in strategy.part_codes().values():
             raise SplitError(
-                f"{strategy!r} has nothing to repeat: it gives rows no labels, or has no random_state to change; "
-                "repeat a k-fold strategy such as KFold(5)."
+                f"{strategy!r} has nothing to repeat: it gives rows no labels, has no random_state to change, or keeps "
+                "a test part for the end; repeat a k-fold strategy such as KFold(5), or train and validation only."
             )
-        if -2 in strategy.part_codes().values():
-            raise SplitError(
-                f"{strategy!r} keeps a test part for the end, and a repeat would train on it; "
-                "repeat train and validation only."
-            )
-        return strategy
+        return cast("LabelSplitter", strategy)
 
     @refines(LabelSplitter.promises | {"repeats_differ"})
     def promises(self) -> frozenset[str]:
@@ -89,8 +85,7 @@ class Repeated(LabelSplitter):
         for attempt in range(TRIES):
             seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
             labels = strategy.another(seed).decide(rows)
-            partition = _partition(labels)
-            if partition not in seen:
+            if (partition := _partition(labels)) not in seen:
                 seen.add(partition)
                 return np.asarray(labels)
         raise SplitError(
@@ -192,8 +187,8 @@ class Holdout(Splitter):
     positions, ``rest`` those of the rows that the strategy splits: all others, but for rows too near in time to the
     locked ones and of their groups where the strategy leaves such rows out of training.
 
-    Promises: no row is in both sides of a pair; no locked row is in any pair; the locked rows depend on
-    ``random_state`` and the fraction, not on the strategy's own parameters. O(n log n) more than the strategy.
+    Promises: no locked row is in any pair; the locked rows depend on ``random_state`` and the fraction, not on the
+    strategy's own parameters. O(n log n) more than the strategy.
     """
 
     kind = "pairs"
@@ -210,7 +205,7 @@ class Holdout(Splitter):
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the strategy's pairs of the rows that are not locked."""
-        rest = rest_of(self.inner(), rows, self.locked_of(rows))
+        rest = self._rest(rows)
         return ((rest[train], rest[test]) for train, test in self.inner().pairs(rows.take(rest)))
 
     def locked(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
@@ -219,26 +214,25 @@ class Holdout(Splitter):
 
     def rest(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
         """Return the positions of the rows that the strategy splits, ascending."""
-        rows = self.rows(X, y, groups, **roles)
-        return rest_of(self.inner(), rows, self.locked_of(rows))
+        return self._rest(self.rows(X, y, groups, **roles))
 
     def locked_of(self, rows: Rows) -> IntArray:
         """Return the positions of the locked rows among checked rows, ascending."""
         return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
 
+    def _rest(self, rows: Rows) -> IntArray:
+        return rest_of(self.inner(), rows, self.locked_of(rows))
+
     def _n_pairs(self, rows: Rows | None = None) -> int:
         if rows is not None:
-            return self.inner()._n_pairs(rows.take(rest_of(self.inner(), rows, self.locked_of(rows))))
+            return self.inner()._n_pairs(rows.take(self._rest(rows)))
         with suppress(Exception):  # whatever the strategy raises without rows, it has to see them
             return self.inner().get_n_splits()
         return 0
 
     def _check(self, rows: Rows) -> None:
         check_fraction(self.fraction, rows)
-        self.inner().check(rows.take(rest_of(self.inner(), rows, self.locked_of(rows))))
-
-
-LEFT_OUT, LOCKED = -3, -2
+        self.inner().check(rows.take(self._rest(rows)))
 
 
 @follows("version", "parts", "part_codes", "_n_pairs", "_n_splits")
@@ -253,8 +247,8 @@ class Crossed(LabelSplitter):
     are those of the strategy; one of folds has none.
 
     Promises: no level of any column is on both sides of a split; a row is left out only where its entities are in
-    different folds. Few rows are left out, though not the fewest there could be: that is a balanced cut of a graph,
-    which nobody can find fast. Where levels meet at random many are, up to nearly 1 - 1/k of them with k folds.
+    different folds. Few rows are, though not the fewest there could be, which nobody finds fast; where levels meet at
+    random many are, up to nearly 1 - 1/k of them with k folds.
 
     When not to use it: what the columns join is small; then joining keeps every row. The same where one column lies
     within the other, as patients in hospitals.

@@ -59,7 +59,7 @@ def test_so_many_classes_may_look_like_dates(days: int, refused: bool) -> None:
 
 @pytest.mark.parametrize(
     ("fewest", "choice"),
-    [(1, "choose rare="), (2, "choose n_splits=2, or rare="), (3, "choose n_splits of 2 to 3, or rare=")],
+    [(1, "choose rare="), (2, "choose n_splits of at most 2, or rare=")],
 )
 def test_a_rare_class_says_how_many_folds_it_allows(fewest: int, choice: str) -> None:
     with pytest.raises(SplitError, match=rf"class 'b' has {fewest} of 20 rows, fewer than n_splits=5; {choice}"):

@@ -89,9 +89,9 @@ def test_a_panel_is_told_what_helps_it() -> None:
 @pytest.mark.parametrize(
     ("splitter", "time", "message"),
     [
-        (ForwardChaining(3), [1, 1, 2, 2], "n_splits=3 with 2 different times; choose 1 to 1"),
-        (ForwardChaining(1), [1, 1, 1, 1], "pass rows of at least 2 times"),
-        (ForwardChaining(2, test_size=2), range(4), "choose a test_size of 1 to 1"),
+        (ForwardChaining(3), [1, 1, 2, 2], "n_splits=3 with 2 different times; choose 1."),
+        (ForwardChaining(1), [1, 1, 1, 1], "n_splits=1 with 1 different times; pass more"),
+        (ForwardChaining(2, test_size=2), range(4), "test_size=2 with 2 stretches of 4 rows; choose 1."),
         (ForwardChaining(2, gap=7), DAYS, "gap=7 for timestamps; choose text such as '7 days'"),
         (ForwardChaining(2, gap="soon"), DAYS, "gap='soon'"),
         (ForwardChaining(2, gap="2 days"), range(20), "gap='2 days' for times that are numbers"),
@@ -122,7 +122,7 @@ def test_parts_follow_one_another_in_time_whatever_their_order_and_no_time_is_pa
             "test": [9],
         }
     assert splitter.trainable(splitter.rows(time=time), np.array([1, 2, 6]), np.array([0, 6])).tolist() == [1, 2]
-    with pytest.raises(SplitError, match=r"3 parts with 2 different times; name fewer parts"):
+    with pytest.raises(SplitError, match=r"parts=3 with 2 different times; choose 2"):
         TimeSplit(parts).split(time % 2, time=time % 2)
 
 
@@ -134,7 +134,7 @@ def test_the_last_time_of_each_group_is_tested_and_its_only_time_is_not() -> Non
         ([0, 1, 3], [4]),
         ([0, 1, 3, 4], [2, 5, 6]),
     ]
-    with pytest.raises(SplitError, match=r"n_splits=3, and no group has more than 3 times; choose n_splits of 1 to 2"):
+    with pytest.raises(SplitError, match=r"n_splits=3 with at most 3 times of a group; choose 1 or 2"):
         LeaveLastOut(3).split(time, None, groups, time=time)
 
 

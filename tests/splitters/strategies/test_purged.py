@@ -122,13 +122,13 @@ def test_the_holdout_of_a_strategy_of_time_is_the_latest_stretch(inner: Splitter
 @pytest.mark.parametrize(
     ("splitter", "roles", "message"),
     [
-        (PurgedKFold(5), {"time": [1, 1, 2, 2, 3, 3]}, "n_splits=5 with 3 different times; choose 2 to 3"),
+        (PurgedKFold(5), {"time": [1, 1, 2, 2, 3, 3]}, "n_splits=5 with 3 different times; choose 2 or 3"),
         (PurgedKFold(1), {"time": range(9)}, "n_splits=1"),
         (PurgedKFold(2, gap=90), {"time": range(9)}, "split 1 has nothing to train on"),
         (PurgedKFold(2, embargo="soon"), {"time": range(9)}, "embargo='soon'"),
         (PurgedKFold(2), {"time": range(9), "label_end": [0] * 9}, "label_end is before time in 8 of 9 rows"),
         (PurgedKFold(2), {"time": range(9), "label_end": [datetime(2024, 1, 1)] * 9}, "are not of one kind"),
-        (CombinatorialPurgedKFold(4, 4), {"time": range(9)}, "leaves nothing to train on; choose 1 to 3"),
+        (CombinatorialPurgedKFold(4, 4), {"time": range(9)}, "n_test_blocks=4 with n_blocks=4; choose 1 to 3"),
         (CombinatorialPurgedKFold(40, 20), {"time": range(90)}, "at most 10,000 are made"),
         (ForwardChaining(2, every="month"), {"time": range(9)}, "pass dates or timestamps"),
         (ForwardChaining(2, every="moon"), {"time": range(9)}, "choose day, week, month, quarter or year"),

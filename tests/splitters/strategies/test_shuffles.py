@@ -181,7 +181,7 @@ def test_weighted_choices_follow_their_weights() -> None:
 @pytest.mark.parametrize(
     ("splitter", "y", "groups", "message"),
     [
-        (GroupShuffleSplit(), None, [1, 1, 1], "all 3 rows are one group; use ShuffleSplit"),
+        (GroupShuffleSplit(), None, [1, 1, 1], "all 3 rows are one group; use KFold"),
         (GroupStratifiedShuffleSplit(), [0, 1, 0], [1, 1, 1], "all 3 rows are one group"),
         (GroupStratifiedShuffleSplit(), [0, 0, 0], [1, 2, 3], "y has one class"),
         (GroupStratifiedShuffleSplit(beta=-1), [0, 1, 0], [1, 2, 3], "beta=-1; choose a number of at least 0"),
