@@ -52,9 +52,13 @@ class GroupPacker(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row, or the code of its part."""
-        bins: IntArray = self._bins(self._aim(rows), self._stream(PACKING))[rows.groups]
+        aim, stream = self._aim(rows), self._stream(PACKING)
+        if published := published_by(self.optimiser):
+            packing = published.pack(aim, stream)
+        else:
+            packing = pack_to(aim, stream, self.effort, close=True, exact=self.best)
         codes = list(self.part_codes().values())
-        return np.array(codes)[bins] if codes else bins
+        return np.array(codes)[packing[rows.groups]] if codes else packing[rows.groups]
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
         """Return how even the split of these rows is, and how even any split of them could be.
@@ -62,9 +66,7 @@ class GroupPacker(LabelSplitter):
         ``X`` may be checked rows. As long as splitting, and up to a few seconds for a proof where groups are few.
         """
         rows = X if isinstance(X, Rows) else self.rows(X, y, groups)
-        aim = self._aim(rows)
-        # A stream apart from the packing's: judge() has that alone and comes to the same report on the same bins.
-        return report_on(aim, self._bins(aim, self._stream(PACKING)), self._stream(PACKING, 1))
+        return self.judge(rows, self.decide(rows))
 
     def judge(self, rows: Rows, labels: IntArray) -> PackReport:
         """Return the same report on labels that are decided already, one per row; every group has one label."""
@@ -72,17 +74,11 @@ class GroupPacker(LabelSplitter):
         bin_of = {code: number for number, code in enumerate(self.part_codes().values())}
         bins = np.zeros(rows.n_groups, dtype=np.int64)
         bins[rows.groups] = [bin_of[code] for code in labels.tolist()] if bin_of else labels
-        return report_on(self._aim(rows), bins, self._stream(PACKING, 1))
+        return report_on(self._aim(rows), bins, self._stream(PACKING, 1))  # a stream apart from the packing's
 
     def _aim(self, rows: Rows) -> Aim:
         sizes, table, weights = table_to_pack(rows)
         return Aim(table, self.bin_shares(), sizes=sizes, weights=weights, size_weight=self.size_weight)
-
-    def _bins(self, aim: Aim, stream: Stream) -> IntArray:
-        """Return the bin of each group."""
-        if published := published_by(self.optimiser):
-            return published.pack(aim, stream)
-        return pack_to(aim, stream, self.effort, close=True, exact=self.best)
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
@@ -138,17 +134,14 @@ class BalancedGroupKFold(GroupPacker):
     depends on the groups; ``report`` says how even they are, and how even they could be.
 
     ``size_weight`` weighs sizes against classes: 1.0 is the published cost, sum_f (n_f/n - 1/k)^2 + sum_f sum_c
-    (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size relative to what it should be, (k n_f/n - 1)^2, because
-    the published one makes folds half as large again as soon as one group is giant. A fold without a class that at
-    least k groups have costs 1 more.
-    ``effort`` counts rounds of exchanges, never seconds. From 64 on a population of packings moves large groups as
-    well; "max" searches on. Up to 20 groups get the best assignment there is, whatever the seed, where branch and bound
-    ends within some thousand nodes (``report`` says so). At an effort below 16, and in the repeats of ``Repeated``
-    after the first, few groups (up to 20, or 6 a fold) get one of the many assignments that are good enough, so that
-    seeds differ. Good enough is a part of what rows would cost that fall into the folds one by one: with fewer than 15
-    groups a third; from 15 on 1/48, about what the published search comes to, or a little more than the best one found.
-    A class that lies in fewer groups than folds, however many rows it has, is spread over as many folds as it can be;
-    with ``rare="error"`` it is a SplitError.
+    (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size by what it should be, (k n_f/n - 1)^2, for by the published
+    one a giant group makes folds half as large again. A fold without a class that at least k groups have costs 1 more.
+    ``effort`` counts rounds of exchanges, never seconds; from 64 on large groups are moved as well, and "max" searches
+    on. Up to 20 groups get the best assignment there is, whatever the seed, where branch and bound ends within some
+    thousand nodes (``report`` says so). At an effort below 16, and in the repeats of ``Repeated`` after the first, few
+    groups (up to 20, or 6 a fold) get one of the many assignments that are good enough, so that seeds differ: with
+    fewer than 15 groups at a third of the cost of rows that fall into the folds one by one, from 15 on at 1/48 of it.
+    A class of fewer groups than folds is spread over as many as it can be; with ``rare="error"`` it is a SplitError.
     ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
     ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
 
@@ -224,12 +217,10 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
 class BalancedKFold(LabelSplitter):
     """Folds in which every class of every column of y has its share: for several columns, and for many labels a row.
 
-    y may be several columns (n, columns), classes, numbers (then at most 10 bins of about as many rows, equal numbers
-    in one, stand for the distribution) or absent. Each row goes to a fold on its own; rows that belong together need
-    BalancedGroupKFold.
+    y may be several columns (n, columns), or as for BalancedGroupKFold, which rows need that belong together.
 
-    Promises: test sets are disjoint and hold every row once; sizes differ by at most 1. How even the classes of many
-    columns can be at once depends on the rows.
+    Promises: every row is tested once; sizes differ by at most 1. How even the classes of many columns can be at once
+    depends on the rows.
 
     Rows that are alike are dealt out together, the others one by one, then exchanged while that makes the folds more
     even: O(n x (n_splits + columns)). The task, with another rule that looks at one rare label at a time and ends
@@ -269,14 +260,11 @@ class SpatialBlockKFold(PairSplitter):
     columns of a plane, in one unit, such as metres of a map's grid; longitudes and latitudes are projected first.
     ``block_size`` is the side of a square in that unit, or width and height; it should be longer than neighbours stay
     alike. The grid begins at the origin of the coordinates, so the same place is in the same block in every table.
-    Blocks are packed as BalancedGroupKFold packs groups, sizes and classes evenly (y as there).
+    Blocks are packed as BalancedGroupKFold packs groups, sizes and classes evenly (y as there). Rows of other blocks
+    within the distance ``buffer`` of a tested row are not learnt from in that split.
 
-    ``buffer`` is a distance: rows of other blocks within it of a tested row are not learnt from in that split. They are
-    tested in folds of their own.
-
-    Promises: no row is in both sides of a pair; every row is tested once; no block is on both sides; no training row
-    lies within the buffer of a tested one, and no other row is left out. How even sizes and classes are depends on the
-    blocks.
+    Promises: every row is tested once; no block is on both sides; no training row lies within the buffer of a tested
+    one, and no other row is left out. How even sizes and classes are depends on the blocks.
 
     O(n log n): a table of blocks x classes, the pack kernel, and, where there is a buffer, a tree of the tested rows
     for each fold. Source: Roberts et al. (2017), Cross-validation strategies for data with temporal, spatial,

@@ -117,7 +117,7 @@ class SortedStratifiedKFold(LabelSplitter):
 
     O(n log n): one sort and one pass. Source: Lowe (2016), Stratified validation splits for regression problems.
     Corrected here: left-over rows go to distinct folds (the text lets each fall anywhere, so sizes could differ by
-    n mod k), the interval is n/(mod+1), and the number of partitions is (k!)^floor(n/k) times the choices left over.
+    n mod k), and the interval is n/(mod+1).
     """
 
     needs = Needs(y="numbers")
