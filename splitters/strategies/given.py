@@ -51,7 +51,8 @@ class Predefined(LabelSplitter):
         return self._given(rows.fixed)
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
-        return 0 if self.folds is None and rows is None else int(self._given(rows and rows.fixed).max()) + 1
+        fixed = None if rows is None else rows.fixed
+        return 0 if self.folds is None and fixed is None else int(self._given(fixed).max()) + 1
 
     def _n_splits(self, rows: Rows) -> int:
         return self._n_pairs(rows)

@@ -57,8 +57,9 @@ class GroupPacker(LabelSplitter):
             packing = published.pack(aim, stream)
         else:
             packing = pack_to(aim, stream, self.effort, close=True, exact=self.best)
+        bins: IntArray = packing[rows.groups]
         codes = list(self.part_codes().values())
-        return np.array(codes)[packing[rows.groups]] if codes else packing[rows.groups]
+        return np.array(codes)[bins] if codes else bins
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
         """Return how even the split of these rows is, and how even any split of them could be.
@@ -110,7 +111,7 @@ def published_by(optimiser: Any) -> Published | None:
     """Return the published search with its parameters, or None for our own; SplitError where it is neither."""
     if isinstance(optimiser, str) and optimiser == "evenfold":
         return None
-    options = {"name": optimiser} if isinstance(optimiser, str) else optimiser
+    options: Any = {"name": optimiser} if isinstance(optimiser, str) else optimiser
     names = {"name", *(field.name for field in fields(Published))}
     if not isinstance(options, Mapping) or options.get("name") != "published" or not set(options) <= names:
         raise SplitError(
