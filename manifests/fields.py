@@ -22,8 +22,6 @@ class Strict(BaseModel):
 
 def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
     """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
-    from evenfold.splitters.numbers import is_whole  # with numpy, which whoever shows a header does without
-
     unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
     if unknown:
         *steps, name = map(str, unknown[0]["loc"])
@@ -42,8 +40,7 @@ def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
         if get_origin(kind) in (Union, UnionType) and len({*get_args(kind)} - {NoneType}) > 1:
             place, fields = fields[:1], fields[:1] + fields[2:]
         if place not in best or len(fields) > len(best[place][0]):
-            such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
-            reason = each["msg"].removeprefix("Value error, ") + such
+            reason = each["msg"].removeprefix("Value error, ")
             best[place] = fields, reason[:1].lower() + reason[1:]
     sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in best.values()]
     return f"{what} does not fit: {'; '.join(sentences)}."

@@ -52,17 +52,16 @@ def in_several_folds(table: pa.Table, columns: list[str], fold: str) -> pa.Table
     return held.filter(pc.greater(held.column(f"{fold}_count_distinct"), 1))
 
 
-def _several_folds(table: pa.Table, key: list[str], fold: str) -> SplitError | None:
-    """Return the error of rows of one key in several folds, if there are such: the folds are wrong, not the key."""
+def _require_one_fold(table: pa.Table, key: list[str], fold: str) -> None:
+    """Raise SplitError where rows of one key are in several folds."""
     torn = in_several_folds(table, key, fold)
-    if not torn.num_rows:
-        return None
-    name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
-    return SplitError(
-        f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "
-        f"{shown(first)!r}): what is learnt in one fold is known in the other. Leave these rows out of one, or "
-        f"split anew with group {listed(map(repr, key))}."
-    )
+    if torn.num_rows:
+        name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
+        raise SplitError(
+            f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "
+            f"{shown(first)!r}): what is learnt in one fold is known in the other. Leave these rows out of one, or "
+            f"split anew with group {listed(map(repr, key))}."
+        )
 
 
 class Plan:
@@ -82,9 +81,10 @@ class Plan:
         self.key = self.spec.key_names
         try:
             order = key_order(table, self.key) if self.key else None
-        except SplitError as error:
-            fold = self.spec.columns.fold
-            raise (fold and _several_folds(table, self.key, fold)) or error from None
+        except SplitError:
+            if self.spec.columns.fold:  # of rows of one key in several folds the folds are wrong, not the key
+                _require_one_fold(table, self.key, self.spec.columns.fold)
+            raise
         self.table = table if order is None else table.take(order)
         self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
         self.digests = digests_of(self.table)

@@ -103,10 +103,8 @@ class Columns(Strict):
 
     def roles(self) -> list[str]:
         """Return every named column, each once."""
-        times = [self.time, self.label_end]
-        names = [*self.key, self.target, *self.grouped, *self.stratify, *times, self.fold, *self.balance_on]
-        names += self.coordinates
-        return list(dict.fromkeys(name for name in names if name))
+        names = [*self.key, self.target, *self.grouped, *self.stratify, self.time, self.label_end, self.fold]
+        return list(dict.fromkeys(name for name in (*names, *self.balance_on, *self.coordinates) if name))
 
     def kept_from_models(self, listed: Collection[str] | None) -> list[str]:
         """Return the named columns that are no features: all, but for coordinates that a model lists."""
