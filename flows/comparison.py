@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pandas as pd
 from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics
 from evenfold.estimates.intervals.pairing import classes_of
 from evenfold.estimates.metrics.registry import ALIASES
-from evenfold.estimates.metrics.scoring import OF_ONE_CLASS, is_trusted, name_of, of_positive
+from evenfold.estimates.metrics.scoring import is_trusted, name_of, of_positive
 from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
@@ -53,7 +53,7 @@ def compare(request: Request) -> list[Comparison]:
         metrics = named_metrics(pair.a, request.metrics)
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
-    a, b, repeat_notes = pair.repeated()
+    a, b, repeat_notes = pair.predictions()
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     beside = partial(
         estimates.compare, a, b, on=pair.a.key, names=(f"A ({pair.a.name})", f"B ({pair.b.name})"),
@@ -75,34 +75,31 @@ def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[st
     frame, params = recorded.predictions, recorded.params
     task: Task = "regression" if params.get("model.task") == "regression" else "classification"
     classes = () if task == "regression" else classes_of("accuracy", frame, frame, (recorded.name, recorded.name))
-    names: Sequence[str] = [name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics]
-    if not set(names).isdisjoint(OF_ONE_CLASS):
-        positive: str | bool | None = params.get("model.positive")
-        if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
-            positive = positive == "True"
-        names = of_positive(names, classes, positive)
-    distinct = list(dict.fromkeys(names))
+    positive: str | bool | None = params.get("model.positive")
+    if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
+        positive = positive == "True"
+    names = [name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics]
+    distinct = list(dict.fromkeys(of_positive(names, classes, positive)))
     check_metrics(distinct, task, classes)
     return distinct
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """The repeats of the folds that a comparison rests on, the recipes to fit for them, and why there are no more."""
-
-    repeats: int
-    recipes: tuple[reading.Recipe, ...] = ()
-    why: str = ""
-
-
-@dataclass(frozen=True)
 class Pair:
-    """Two recorded evaluations on one split, what is to be said of its versions, and the repeats that are asked for."""
+    """Two recorded evaluations, a sentence on their versions of a split, and the repeats that they are compared over.
+
+    ``n_recorded``: the repeats that both have. ``recipes``: of both, where others are fitted; ``required``: a person
+    asked for so many; ``why``: there are no more.
+    """
 
     a: reading.Recorded
     b: reading.Recorded
     versions: str
-    repeats: Repeats
+    n_recorded: int
+    repeats: int
+    recipes: tuple[reading.Recipe, ...] = ()
+    required: bool = False
+    why: str = ""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -110,106 +107,105 @@ class Pair:
         a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (self.a, self.b))
         return (a, b) if a != b else (f"{a} {self.a.run_id[:8]}", f"{b} {self.b.run_id[:8]}")
 
-    @property
-    def recorded_repeats(self) -> int:
-        """The repeats that both runs have."""
-        return min(int(side.predictions["repeat"].nunique()) for side in (self.a, self.b))
-
     def apparent(self, metric: str) -> tuple[float, float] | None:
         """Return both runs' mean scores on their training rows, where both have them."""
         a, b = (side.mean_of_folds(f"apparent/{metric}") for side in (self.a, self.b))
         return None if a is None or b is None else (a, b)
 
-    @cached_property
-    def plan(self) -> _Plan:
-        """Return how often the folds are to be repeated; SplitError where a number of repeats cannot be had."""
-        n_recorded, repeats = self.recorded_repeats, self.repeats
-        wanted = MOST_REPEATS if repeats == "auto" else repeats
-        if wanted <= n_recorded:
-            return _Plan(n_recorded)
-        try:
-            recipes = self._recipes(wanted)
-            affordable, why = self._affordable(wanted) if repeats == "auto" else (wanted, "")
-        except (SplitError, ModelError) as error:
-            if repeats != "auto":
-                raise
-            return _Plan(n_recorded, why=f"The folds were not repeated: {error}")
-        return _Plan(affordable, recipes if affordable > n_recorded else (), why)
+    def predictions(self) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+        """Return the predictions of both over all repeats, fitted where they are not recorded, and a sentence on them.
 
-    def _affordable(self, wanted: int) -> tuple[int, str]:
-        """Return the repeats that are taken unasked, and why they are fewer; SplitError where nothing says the cost."""
-        taken, n_recorded = [side.fit_seconds for side in (self.a, self.b)], self.recorded_repeats
-        command = f"evenfold compare {self.a.run_id[:8]} {self.b.run_id[:8]} --repeats {wanted}"
-        if None in taken:
-            raise SplitError(f"the runs do not say what their fits took; to repeat the folds: {command}.")
-        # The recorded seconds are those of all recorded repeats of both runs.
-        a_repeat = sum(seconds or 0.0 for seconds in taken) / n_recorded
-        further = wanted - n_recorded
-        if further * a_repeat <= MOST_SECONDS:
-            return wanted, ""
-        return n_recorded + int(MOST_SECONDS / a_repeat), (
-            f"{wanted} repeats of the folds would take about {further * a_repeat:,.0f} s of further fits, and "
-            f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {command}."
-        )
-
-    def _recipes(self, wanted: int) -> tuple[reading.Recipe, ...]:
-        """Return what both runs trained, where their folds can be repeated; SplitError says why they cannot."""
-        if self.versions:
-            raise SplitError("the runs rest on two versions of a split; evaluate the older on the newer (--manifest).")
-        recipes, works = [], []
-        for side in (self.a, self.b):
-            if side.tags.get("evenfold.record") != "evaluation":
-                raise SplitError(f"run {side.run_id[:8]} ({side.name}) looks at locked rows, which have no folds.")
-            if side.tags.get("evenfold.partial"):
-                raise SplitError(f"some folds of run {side.run_id[:8]} ({side.name}) failed; evaluate it again.")
-            recipe = reading.read_recipe(side.run_id)
-            works.append(_unchanged(side, recipe))
-            recipes.append(recipe)
-        folds = [[test for _, test in further_pairs(work, wanted)] for work in works]
-        if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
-            raise SplitError("the tables of the runs differ in the columns that decide folds; evaluate both on one.")
-        return tuple(recipes)
-
-    def repeated(self) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-        """Return the predictions of both recipes over all repeats, and a sentence about them."""
-        recorded, both, n_recorded = (self.a.predictions, self.b.predictions), [], 0
-        for recipe, side in zip(self.plan.recipes, (self.a, self.b), strict=False):
-            both.append(fits := Fits(recipe.split, recipe.model))
-            n_recorded += (n := int(side.predictions.groupby(["repeat", "fold"]).ngroups))
-            fit_more(fits, self.plan.repeats, side.fit_seconds and side.fit_seconds / n)
-            if fits.errors and self.repeats != "auto":
+        Raises EvaluationError where a fit fails of repeats that are required.
+        """
+        fitted, n_before, tables = [], 0, []
+        for recipe, side in zip(self.recipes, (self.a, self.b), strict=False):
+            fits, n = Fits(recipe.split, recipe.model), int(side.predictions.groupby(["repeat", "fold"]).ngroups)
+            fit_more(fits, self.repeats, side.fit_seconds and side.fit_seconds / n)
+            if fits.errors and self.required:
                 raise EvaluationError(fits.failure)
             if fits.errors:
-                return *recorded, f"The folds were not repeated: {fits.failure}"
-        if not both:
-            return *recorded, self.plan.why
-        a, b = (
-            pd.concat([predictions, *_predictions(fits, self.recorded_repeats)], ignore_index=True)
-            for predictions, fits in zip(recorded, both, strict=True)
-        )
-        n_fits, n_cached = sum(fits.n_fits for fits in both), sum(fits.n_cached for fits in both)
+                return self.a.predictions, self.b.predictions, f"The folds were not repeated: {fits.failure}"
+            fitted.append(fits)
+            tables.append(pd.concat([side.predictions, *_further(fits, self.n_recorded)], ignore_index=True))
+            n_before += n
+        if not fitted:
+            return self.a.predictions, self.b.predictions, self.why
+        n_fits, n_cached = sum(fits.n_fits for fits in fitted), sum(fits.n_cached for fits in fitted)
         notes = (
-            f"{self.plan.repeats} repeats of the folds: {n_recorded + n_fits:,} fits, of which {n_recorded:,} were "
+            f"{self.repeats} repeats of the folds: {n_before + n_fits:,} fits, of which {n_before:,} were "
             f"recorded, {n_cached:,} kept and {n_fits - n_cached:,} made now."
         )
-        return a, b, f"{notes} {self.plan.why}".strip()
+        return *tables, f"{notes} {self.why}".strip()
 
 
 @lru_cache(maxsize=1)
 def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
-    """Return two recorded evaluations; SplitError where they cannot be compared. Read once until they are compared."""
+    """Return two recorded evaluations. Read once until they are compared.
+
+    Raises SplitError where they cannot be compared, or not over a number of ``repeats``.
+    """
     prepare_environment().require_record()
     a, b = (reading.read_evaluation(run_id) for run_id in (run_a, run_b))
+    n_recorded, required = min(int(side.predictions["repeat"].nunique()) for side in (a, b)), repeats != "auto"
+    wanted = MOST_REPEATS if repeats == "auto" else repeats
+    pair = Pair(a, b, _versions(a, b), n_recorded, n_recorded, required=required)
+    if wanted <= n_recorded:
+        return pair
+    try:
+        recipes = _repeatable(pair, wanted)
+        affordable, why = (wanted, "") if required else _affordable(pair, wanted)
+    except (SplitError, ModelError) as error:
+        if required:
+            raise
+        return replace(pair, why=f"The folds were not repeated: {error}")
+    return replace(pair, repeats=affordable, recipes=recipes if affordable > n_recorded else (), why=why)
+
+
+def _versions(a: reading.Recorded, b: reading.Recorded) -> str:
+    """Return a sentence on two versions of one split, "" of the same one; SplitError for different splits."""
     if a.tags.get("evenfold.split_id") == b.tags.get("evenfold.split_id"):
-        return Pair(a, b, "", repeats)
+        return ""
     specs = [side.tags.get("evenfold.spec", "?") for side in (a, b)]
     if specs[0].rpartition(".")[0] != specs[1].rpartition(".")[0] or "?" in specs:
         raise SplitError(
             f"the runs rest on different splits ({specs[0]} and {specs[1]}), so their rows were not tested alike; "
             "evaluate one of them on the other's manifest (--manifest)."
         )
-    versions = f"{specs[0]} and {specs[1]} are versions of one split; compared on the rows that both tested."
-    return Pair(a, b, versions, repeats)
+    return f"{specs[0]} and {specs[1]} are versions of one split; compared on the rows that both tested."
+
+
+def _affordable(pair: Pair, wanted: int) -> tuple[int, str]:
+    """Return the repeats that are taken unasked, and why they are fewer; SplitError where nothing says the cost."""
+    taken = [side.fit_seconds for side in (pair.a, pair.b)]
+    command = f"evenfold compare {pair.a.run_id[:8]} {pair.b.run_id[:8]} --repeats {wanted}"
+    if None in taken:
+        raise SplitError(f"the runs do not say what their fits took; to repeat the folds: {command}.")
+    # The recorded seconds are those of all recorded repeats of both runs.
+    a_repeat = sum(seconds or 0.0 for seconds in taken) / pair.n_recorded
+    needed = (wanted - pair.n_recorded) * a_repeat
+    if needed <= MOST_SECONDS:
+        return wanted, ""
+    return pair.n_recorded + int(MOST_SECONDS / a_repeat), (
+        f"{wanted} repeats of the folds would take about {needed:,.0f} s of further fits, and "
+        f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {command}."
+    )
+
+
+def _repeatable(pair: Pair, wanted: int) -> tuple[reading.Recipe, ...]:
+    """Return what both runs trained, where their folds can be repeated; SplitError says why they cannot."""
+    if pair.versions:
+        raise SplitError("the runs rest on two versions of a split; evaluate the older on the newer (--manifest).")
+    recipes, folds = [], []
+    for side in (pair.a, pair.b):
+        if side.tags.get("evenfold.record") != "evaluation":
+            raise SplitError(f"run {side.run_id[:8]} ({side.name}) looks at locked rows, which have no folds.")
+        if side.tags.get("evenfold.partial"):
+            raise SplitError(f"some folds of run {side.run_id[:8]} ({side.name}) failed; evaluate it again.")
+        recipes.append(recipe := reading.read_recipe(side.run_id))
+        folds.append([test for _, test in further_pairs(_unchanged(side, recipe), wanted)])
+    if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
+        raise SplitError("the tables of the runs differ in the columns that decide folds; evaluate both on one.")
+    return tuple(recipes)
 
 
 def _unchanged(run: reading.Recorded, recipe: reading.Recipe) -> Work:
@@ -227,7 +223,7 @@ def _unchanged(run: reading.Recorded, recipe: reading.Recipe) -> Work:
     return work
 
 
-def _predictions(fits: Fits, n_recorded: int) -> list[pd.DataFrame]:
+def _further(fits: Fits, n_recorded: int) -> list[pd.DataFrame]:
     """Return the predictions of further fits, each with its repeat, after the ``n_recorded``, and its fold."""
     work = work_of(fits.split, fits.model)
     folds = work.manifest.n_splits // work.manifest.membership.n_repeats

@@ -230,7 +230,7 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
         )
     model = later.recipe.model.model_copy(
         update={"features": training.features, "exclude": (), "task": training.task}
-        | ({"metrics": tuple(metrics)} if metrics else {})
+        | ({"metrics": tuple(map(training.metric, metrics))} if metrics else {})
     )
     names = [name for name in spec.columns.grouped if name in later.table]
     units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None

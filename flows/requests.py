@@ -127,18 +127,13 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
     """Raise SplitError or ModelError for bad input; return what the split is called, and the recipe for its target."""
     require_used(request)
     data, fields = request.data, request.parameters
-    looks = fields.get("on") == "holdout"
-    if fields.get("manifest"):
-        manifest = read_manifest(request.manifest)
-        recipe, _ = judged_by(check_model(data, manifest.spec, request.recipe), fields.get("metric"))
-        if looks:
-            manifest.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
-        return manifest.spec.name, recipe
-    spec = request.specification
-    check_columns(data, spec)
+    manifest = read_manifest(request.manifest) if fields.get("manifest") else None
+    spec = manifest.spec if manifest else request.specification
+    if manifest is None:
+        check_columns(data, spec)
     recipe, _ = judged_by(check_model(data, spec, request.recipe), fields.get("metric"))
-    plan = require_splittable(spec, from_anywhere(data))
-    if looks and not plan.locks:
+    locks = manifest.in_use.locked.size if manifest else require_splittable(spec, from_anywhere(data)).locks
+    if fields.get("on") == "holdout" and not locks:
         raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
     return spec.name, recipe
 

@@ -18,16 +18,16 @@ from evenfold.manifests.tables.canonical import amount
 
 from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import remarks_on, score_tiles
-from .page import Page, Paragraph, Section, Table, Tile, Verdict, number, remarks, text_of
+from .page import Page, Paragraph, Section, Table, Tile, Verdict, remarks, text_of
 from .splits.data import see, target_gap
-from .splits.page import split_page
+from .splits.page import balance_blocks, places_table, split_page
 
 # Whatever begins a mark, a link, a reference, HTML or a block; and what hides letters or turns them round.
 MARKS = re.compile(
     r"[\\`*~|]|(?<!\w)_|_(?!\w)|](?=[(\[:])|:(?=//)|(?<=www)\.|^[#>]|^[+-](?= |$)|<(?=[A-Za-z/!?])|&(?=[#A-Za-z])"
 )
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-MOST_NOTED_FOLDS, MOST_FINDINGS, MOST_CLASSES = 20, 8, 6
+MOST_NOTED_FOLDS, MOST_FINDINGS = 20, 8
 
 
 def page_note(page: Page, links: Mapping[str, str], *tables: Table) -> str:
@@ -62,23 +62,13 @@ def figures_table(report: BalanceReport) -> Table:
     return Table("Balance", rows, ["value", "at best", "balance"])
 
 
-def places_table(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> Table:
-    """Return a row for each part that no split tests, and for the first ``most`` folds, of columns that all have."""
+def noted_places(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> Table:
+    """Return the table of the parts that no split tests, and of the first ``most`` folds."""
     parts: list[tuple[str, RowsBalance]] = [(part.name, part) for part in report.parts]
     folds = [(fold.name or f"split {fold.split}", fold) for fold in report.folds[:most]]
-    places = [*parts[:1], *folds, *parts[1:]]  # train, validation, test
-    classes = (report.classes or [])[:MOST_CLASSES]
-    has_wanted, ranked = (any(getattr(place, name) is not None for _, place in places) for name in ("wanted", "ks"))
-    grouped = all(place.groups is not None for _, place in places)
-    head = ["", "rows", *["asked"] * has_wanted, *["groups"] * grouped, *(f"of {name}" for name in classes)]
-    rows = []
-    for name, place in places:
-        shares = [f"{share:.2%}" for share in (place.shares or ())[:MOST_CLASSES]] or ["-"] * len(classes)
-        wanted = "-" if place.wanted is None else f"{place.wanted:,.1f}"
-        row = [name, f"{place.rows:,}", *[wanted] * has_wanted, *[place.groups] * grouped, *shares]
-        rows.append([*row, *["-" if place.ks is None else f"{place.ks:.4f}"] * ranked])
     left = len(report.folds) - most
-    return Table("Folds and parts", rows, [*head, *["KS"] * ranked], f"and {left:,} more" if left > 0 else "")
+    note = f"and {left:,} more" if left > 0 else ""
+    return places_table("fold or part", report, [*parts[:1], *folds, *parts[1:]], note)  # train, validation, test
 
 
 def in_markdown(table: Table) -> str:
@@ -119,8 +109,7 @@ def _(balance: BalanceReport) -> Page:
     gap = target_gap(balance)
     if gap is not None:
         tiles.append(Tile(points(gap.largest), f"largest gap of {balance.target}", f"random splits: {gap.bound}"))
-    figures = [[figure.title, number(value, figure.form(value))] for figure, value, _ in balance.shown()]
-    section = Section("balance", "The worst of each figure", [Table("The worst of each figure", figures)])
+    section = Section("balance", "How even, in figures", balance_blocks(balance))
     lead = f"{amount(balance.n_rows, 'row')} in {amount(balance.n_splits, 'split')}."
     return Page("Balance", Verdict.NONE, lead, tiles, sections=[section])
 

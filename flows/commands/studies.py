@@ -93,7 +93,7 @@ def compare(
         require_place(output)
     fields["repeats"] = repeats_of(fields.get("repeats", "auto"))
     pair = pair_of(run_a, run_b, fields["repeats"])
-    if not pair.plan.recipes:  # nothing is fitted
+    if not pair.recipes:  # nothing is fitted
         fields["engine"] = "plain"
     comparisons = flows.compare(run_a, run_b, metrics, **fields)
     page = reports.comparison_page(comparisons, pair.names)

@@ -15,7 +15,7 @@ from evenfold.estimates.results import Estimate, FoldScore, importance_table, in
 from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut
 from evenfold.reports.evaluations.words import direction, headline, read_ends, written
-from evenfold.reports.page import Block, Folded, Section, Table, number
+from evenfold.reports.page import Folded, Section, Table, number
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -238,8 +238,7 @@ def calibration_section(
     limits = thresholds(problem, predictions) if len(positive) == 1 else None
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     picture = reliability_picture(curves, limits, len(predictions), level)
-    blocks: list[Block] = [picture, *([] if limits is None else [_counts(curves[0], limits)])]
-    return [Section("calibration", picture.title, [*blocks, Folded("Every bin in figures", [_table(curves)])])]
+    return [Section("calibration", picture.title, [picture, Folded("Every bin in figures", [_table(curves)])])]
 
 
 def reliability_picture(
@@ -280,19 +279,6 @@ def _mark(picture: Picture, limits: tuple[float, float]) -> None:
         return
     picture.line([(low, bottom), (low, top)], "whole")
     picture.name(f"threshold {low:.3f}", "whole", "line")
-
-
-def _counts(curve: Reliability, limits: tuple[float, float]) -> Picture:
-    picture = Picture(
-        "How often each probability is predicted", f"predicted probability of {curve.name}", "rows", (0, 1),
-        (0, float(curve.rows.max()) * 1.08), height=180,
-        caption=f"Rows to the right of the threshold are called {curve.name}.",
-    )  # fmt: skip
-    for at, rows in zip(curve.bins.tolist(), curve.rows.tolist(), strict=True):
-        left, right = at / BINS + 0.004, at / BINS + 1 / BINS - 0.004
-        picture.bar(left, right, 0, rows, 0, f"{at / BINS:.1f} to {at / BINS + 0.1:.1f}: {amount(rows, 'row')}")
-    _mark(picture, limits)
-    return picture
 
 
 def _table(curves: list[Reliability]) -> Table:

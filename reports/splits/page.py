@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import nan
 from typing import Any
 
 import numpy as np
 from evenfold.estimates.results import in_percent, rounded
 from evenfold.manifests.audits.findings import GATES, Audit
-from evenfold.manifests.figures import NUMBERS, BalanceReport, points
-from evenfold.manifests.joined import compared_with_all
+from evenfold.manifests.figures import NUMBERS, BalanceReport, RowsBalance, points
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
@@ -33,7 +32,6 @@ from evenfold.reports.page import (
     number,
 )
 from evenfold.reports.splits.data import target_gap
-from evenfold.splitters import PackReport
 
 from .data import MOST_LINES, SplitData, group_sizes, see
 from .pictures import largest_group, split_pictures
@@ -67,7 +65,9 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
     if seen.parts:
         total = sum(part.size for part in seen.parts.values())
         shares = [f"{100 * part.size / total:.1f} % {name}" for name, part in seen.parts.items()]
-        sections.insert(0, Section("parts", listed(shares), [_parts(seen)]))
+        places = dict(zip(seen.places, seen.balance.measured, strict=True))
+        table = places_table("part", seen.balance, [(name, places[name]) for name in seen.parts])
+        sections.insert(0, Section("parts", listed(shares), [table]))
     if seen.balance.attributes:
         attribute, measured = max(seen.balance.attributes.items(), key=lambda each: each[1].worst)
         title = f"Every fold has its share of {attribute} within {100 * measured.worst:.1f} points"
@@ -185,25 +185,6 @@ def _beside(seen: SplitData, name: str) -> list[Block]:
     return [Paragraph(f"Rows of {report.classes[rare]} in each {seen.unit}: {', '.join(f'{n:,}' for n in rows)}.")]
 
 
-def _parts(seen: SplitData) -> Table:
-    """Return the parts: rows, their share of all, and mean, sd and KS of the target or the share of each class."""
-    target, parts = seen.target, list(seen.parts.values())
-    total = sum(part.size for part in parts)
-    head = ["part", "rows", "of all"]
-    rows = [[name, number(part.size), _percent(part.size / total)] for name, part in seen.parts.items()]
-    if target is not None and target.numeric:
-        head += [f"mean {target.name}", "sd", "KS"]
-        ranks = [np.searchsorted(seen.rows, part) for part in parts]
-        for row, fold in zip(rows, compared_with_all(target.values[seen.rows], ranks), strict=True):
-            row += map(number, (fold.get("mean"), fold.get("sd"), fold.get("ks")))  # none of a part that lost its rows
-    elif target is not None:
-        head += target.names[:MOST_LINES]
-        for row, part in zip(rows, parts, strict=True):
-            held = np.bincount(target.codes[part], minlength=len(target.names)) / max(part.size, 1)
-            row += [_percent(share) for share in held.tolist()[:MOST_LINES]]
-    return Table("The parts", rows, head)
-
-
 def _percent(share: float) -> Number:
     return number(share, f"{share:.1%}")
 
@@ -223,10 +204,13 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     rows = sorted(fold.rows for fold in seen.balance.folds)
     spread = f"{rows[0]:,} to {amount(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
     spread = f"{amount(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
-    title = f"Every {seen.unit} ({seen.manifest.n_splits:,}: {spread})"
+    title = f"Every {seen.unit} ({manifest.n_splits:,}: {spread})"
+    drawn = [(seen.names[fold.split], fold) for fold in seen.balance.folds[:MOST_ROWS]]
+    note = f"The first {len(drawn):,} of {manifest.n_splits:,}; others are in balance.json."
+    table = places_table("split", seen.balance, drawn, note if len(drawn) < manifest.n_splits else "")
     return [
-        *([] if seen.parts else [Section("folds", title, [_folds_table(seen.balance, seen.names)])]),
-        Section("balance", "How even, in figures", _figures_of(seen.balance)),
+        *([] if seen.parts else [Section("folds", title, [table])]),
+        Section("balance", "How even, in figures", balance_blocks(seen.balance)),
         Section("codes", "Rows of each fold or part", [_sizes(manifest)]),
         *checks_section(audit),
         Section("asked", f"What was asked: {manifest.spec.strategy}", [_asked_of(manifest)]),
@@ -234,20 +218,19 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     ]
 
 
-def _folds_table(report: BalanceReport, names: list[str]) -> Table:
-    folds = report.folds[:MOST_ROWS]
-    figures = [name for name in NUMBERS if any(getattr(fold, name) is not None for fold in folds)]
-    classes, rows = (report.classes or [])[:12], []
-    for fold in folds:
-        shares = (fold.shares or [nan] * len(classes))[: len(classes)]
-        row = [number(getattr(fold, name)) for name in ("rows", *figures)]
-        rows.append([names[fold.split], *row, *(number(share, f"{share:.2%}") for share in shares)])
-    note = f"The first {len(folds):,} of {report.n_splits:,}; others are in balance.json."
-    note = note if len(folds) < report.n_splits else ""
-    return Table("Every split", rows, ["split", "rows", *figures, *classes], note)
+def places_table(kind: str, report: BalanceReport, places: Sequence[tuple[str, RowsBalance]], note: str = "") -> Table:
+    """Return a row for each fold or part by its name: its rows, every figure that any has, and its class shares."""
+    figures = [name for name in NUMBERS if any(getattr(place, name) is not None for _, place in places)]
+    classes, rows = (report.classes or [])[:MOST_LINES], []
+    for name, place in places:
+        shares = (place.shares or [nan] * len(classes))[: len(classes)]
+        row = [number(getattr(place, figure)) for figure in ("rows", *figures)]
+        rows.append([name, *row, *(number(share, f"{share:.2%}") for share in shares)])
+    return Table(f"Every {kind}", rows, [kind, "rows", *figures, *classes], note)
 
 
-def _figures_of(balance: BalanceReport) -> list[Block]:
+def balance_blocks(balance: BalanceReport) -> list[Block]:
+    """Return the table of the worst of each figure, and of whole groups a sentence on how even they could be."""
     rows = [
         [figure.title, *(number(n, None if n is None else figure.form(n)) for n in (value, least))]
         for figure, value, least in balance.shown()
@@ -256,26 +239,10 @@ def _figures_of(balance: BalanceReport) -> list[Block]:
     note = f"Measured on {balance.target}." if balance.target else "Sizes alone: no target was at hand."
     note += measured if balance.n_measured < balance.n_splits else ""
     table = Table("How even", rows, ["measure", "value", "lower bound"], note)
-    return [table, *([] if balance.reach is None else _reach(balance.reach, "ks" in balance.worst))]
-
-
-def _reach(reach: PackReport, numeric: bool) -> list[Block]:
-    """Return the cost of whole groups beside the least that is reachable, in a sentence and in figures."""
+    if (reach := balance.reach) is None:
+        return [table]
     more = "No: that is proved" if reach.optimal else f"By a cost of at most {reach.gap:.3g} of {reach.cost:.3g}"
-    words = Paragraph(f"Could whole groups be more even? {more}.")
-    what = "the target's distribution" if numeric else "class shares"
-    costs = {
-        "cost of sizes": reach.size_term, f"cost of {what}": reach.class_term,
-        "cost of classes that a fold lacks": reach.missing, "cost in all": reach.cost,
-        "no assignment of whole groups is below": reach.lower_bound, "gap": reach.gap,
-    }  # fmt: skip
-    rows = [[name, number(value, f"{value:.3g}")] for name, value in costs.items()]
-    counted_by = "ranges of the target" if numeric else "class shares"
-    note = (
-        f"The cost adds up squared deviations of sizes and of {counted_by}, fold by fold, as the strategy weighs them; "
-        "0 is perfectly even."
-    )
-    return [words, Table("Cost of whole groups", rows, ["figure", "value"], note)]
+    return [table, Paragraph(f"Could whole groups be more even? {more}.")]
 
 
 def _sizes(manifest: Manifest) -> Table:

@@ -89,7 +89,7 @@ def test_a_model_of_classes_has_a_split_by_classes() -> None:
 
 
 def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(made: str, no_fit: None) -> None:
-    with pytest.raises(SplitError, match=r"made 1.0 has no locked rows; split with a holdout"):
+    with pytest.raises(SplitError, match=r"nothing is locked, so there is no holdout"):
         asked(tune, manifest=made, on="holdout", reason="final")
 
 

@@ -147,7 +147,7 @@ def test_calibration_counts_every_prediction_in_its_bin() -> None:
 def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -> None:
     problem, scores, predictions = judged(threshold)
     page = page_of(problem, scores, predictions)
-    assert sum(words.startswith(marked) for words in page.words) == 2
+    assert sum(words.startswith(marked) for words in page.words) == 1
     low, high = thresholds(problem, predictions)
     said = predictions["proba_yes"]
     assert set(predictions[said > high]["prediction"]) == {"yes"}

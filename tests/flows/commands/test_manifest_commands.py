@@ -167,7 +167,6 @@ def test_nothing_that_a_command_reads_is_written_over(place: Place) -> None:
 REFUSED = [
     ("audit nowhere data.parquet", "nowhere holds no manifest.json; pass the folder of a manifest, or to"),
     ("audit trial/1.0 data.parquet --gate duplicate_row=1", "did you mean duplicate_rows"),
-    ("export trial/1.0 --to spark -o f.parquet --table t", "--table and --dialect are for --to sql"),
     ("join trial/1.0 data.parquet --fold 5 --role test -o out.csv", "there is no fold 5 in trial 1.0; choose 0"),
     ("adopt data.parquet --key id", "give one of --cv and --folds"),
 ]
