@@ -218,7 +218,7 @@ class Evaluation(Measured):
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
         from evenfold.reports.evaluations.pictures import importance_words
-        from evenfold.reports.evaluations.words import by_level, encoding_words, look_words, notes_of, promise_words
+        from evenfold.reports.evaluations.words import encoding_words, look_words, notes_of, promise_words
 
         split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
         left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
@@ -227,7 +227,6 @@ class Evaluation(Measured):
             f"This is look {self.look} at the locked part of {split.name}{left}; it is recorded." if self.look else "",
             *promise_words(self.estimates, self.promised),
             look_words(level) if self.look and level else "",
-            *by_level(self.levels),
             importance_words(self.scores, self.model.metrics[0]),
             encoding_words(self.encoded),
             *notes_of(self.estimates),
@@ -238,7 +237,7 @@ class Evaluation(Measured):
         of = zip((score.name for score in self.scores), came, strict=False)
         states = dict(of) if {*self.states} - {"fitted"} else {}
         return reports.summary_page(
-            self.title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states
+            self.title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states, self.levels
         )
 
 

@@ -42,7 +42,6 @@ from .words import (
     kept_promises,
     labelled,
     last_of,
-    level_score,
     notes_of,
     once,
     optimism,
@@ -50,6 +49,7 @@ from .words import (
     resolution,
     scores_table,
     unit_of,
+    valued,
     why_good,
     written,
 )
@@ -153,9 +153,12 @@ def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
     for attribute in dict.fromkeys(score.attribute for score in levels):
         own, rows = [score for score in levels if score.attribute == attribute], dict[str, list[Any]]()
         for score in own:
-            value = score.value if score.value is None else metric_of(score.metric).shown(score.value)
-            row = rows.setdefault(score.level, [score.level, number(score.n_rows)])
-            row.append("undefined" if value is None else number(value, level_score(score)))
+            row, metric = rows.setdefault(score.level, [score.level, number(score.n_rows)]), metric_of(score.metric)
+            cell: Any = "undefined"
+            if score.value is not None:
+                text = " ".join(valued(metric, score.value, score.interval)).strip()
+                cell = number(metric.shown(score.value), text)
+            row.append(cell)
         metrics = dict.fromkeys(score.metric for score in own)
         head = [attribute, "tested rows", *(metric_of(metric).title for metric in metrics)]
         reasons = "; ".join(dict.fromkeys(score.reason for score in own if score.reason))
@@ -199,16 +202,17 @@ def summary_page(
     confusion: Confusion | None = None,
     notes: Sequence[str] = (),
     states: Mapping[str, str] | None = None,
+    levels: Sequence[LevelScore] = (),
 ) -> Page:
     """Return the top of an evaluation's page, as a notebook and a terminal show it.
 
-    It holds the first strip, every estimate, up to ten splits, the confusion, the audit's findings and notes.
+    It holds the first strip, every estimate, up to ten splits, levels, the confusion, the audit's findings and notes.
     """
     sections = pictured("metric", [*score_pictures(scores, estimates).values()][:1])
     sections += [Section("estimates", "Every estimate", [scores_table(estimates)])]
     if 1 < len(scores) <= MOST_SHOWN:
         sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores, states or {})]))
-    sections += confusion_section(confusion)
+    sections += [*_by_level(levels), *confusion_section(confusion)]
     findings = [*_remarks("", audit, scores, estimates), *remarks("note", notes)]
     verdict = judged(audit, warnings_of(estimates)) if audit else Verdict.NONE
     return Page(title, verdict, lead + why_good(estimates, verdict), score_tiles(estimates), findings, sections)

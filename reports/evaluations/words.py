@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import floor, isfinite, log10
 
-from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
@@ -37,23 +36,6 @@ def written(value: float, half_width: float | None = None) -> str:
     shape = ".3g" if digits > 6 and abs(value) < 1e-3 else f",.{min(max(digits, 0), 6)}f"
     text = f"{value:{shape}}"
     return text.lstrip("-") if not text.strip("-0.,") else text
-
-
-def by_level(scores: Sequence[LevelScore]) -> list[str]:
-    """Return a line for each attribute and metric: the score of each level, with its interval."""
-    lines = []
-    for attribute, name in dict.fromkeys((score.attribute, score.metric) for score in scores):
-        of = [score for score in scores if (score.attribute, score.metric) == (attribute, name)]
-        of_levels = ", ".join(f"{score.level} {level_score(score)}" for score in of)
-        lines.append(f"{metric_of(name).title} by {attribute}: {of_levels}")
-    return lines
-
-
-def level_score(score: LevelScore) -> str:
-    """Return the score of a level and its interval as people read them."""
-    if score.value is None:
-        return "undefined"
-    return " ".join(valued(metric_of(score.metric), score.value, score.interval)).strip()
 
 
 def valued(metric: Metric, value: float, interval: Interval | None) -> tuple[str, str]:
