@@ -140,27 +140,25 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
 
 def require_used(request: Request) -> None:
     """Raise SplitError for what is given where nothing is done with it, and for a look without a reason."""
-    fields = request.parameters
+    fields, given = request.parameters, request.given
     manifest, many, looks = fields.get("manifest"), fields.get("by"), fields.get("on") == "holdout"
-    reason, of_folds = fields.get("reason", "").strip(), request.given(groups.RecordFields)
-    of_one = [*request.given(groups.LookFields), *(name for name in of_folds if name != "run_label")]
-    of_split = [*(["spec"] if request.spec else []), *request.given(groups.SpecFields)]
-    known_rows = ["rows"] if fields.get("rows") == "known" else []
-    grows, of_retraining = fields.get("retrain"), request.given(groups.DecideFields)  # of a plan, which takes both
-    shared = groups.RetrainFields.__annotations__
-    of_evaluation = [name for name in request.given(groups.EvaluateFields) if name not in shared]
-    for applies, unused, why, otherwise in (
-        (grows, of_evaluation, "for an evaluation", "or plan that: retrain=False"),
-        (grows is False, of_retraining, "for a retraining", "or plan that: retrain=True (--retrain)"),
-        (many, of_one, "for one split, and by makes many", "or by"),
-        (not manifest, known_rows, "of a split that is named", "or name it: manifest (--manifest)"),
-        (manifest, of_split, "given beside a manifest, which is a split", "or leave the manifest out to split anew"),
-        (looks, of_folds, "for the folds, and this is a look", "or evaluate the folds: on='folds' (--on folds)"),
-        (not looks and reason, ["reason"], "for a look at the holdout", "or look: on='holdout' (--on holdout)"),
-    ):
-        if applies and unused:
-            are, them = verb(len(unused), "is", "are"), verb(len(unused), "it", "them")
-            raise SplitError(f"{listed(unused)} {are} {why}; leave {them} out, {otherwise}.")
+    reason, grows = fields.get("reason", "").strip(), fields.get("retrain")  # of a plan, which takes the fields of both
+    of_folds, shared = given(groups.RecordFields), groups.RetrainFields.__annotations__
+    of_one = [*given(groups.LookFields), *(name for name in of_folds if name != "run_label")]
+    of_split = [*(["spec"] if request.spec else []), *given(groups.SpecFields)]
+    unused = {
+        "a retraining (retrain=True)": [name for name in given(groups.EvaluateFields) if grows and name not in shared],
+        "an evaluation (retrain=False)": given(groups.DecideFields) if grows is False else [],
+        "many segments (by)": of_one if many else [],
+        "a split that is decided now": ["rows"] if fields.get("rows") == "known" and not manifest else [],
+        "a split that is there (manifest)": of_split if manifest else [],
+        "a look at the holdout (on='holdout')": of_folds if looks else [],
+        "the folds (on='folds')": ["reason"] if reason and not looks else [],
+    }
+    for what, names in unused.items():
+        if names:
+            are, them = verb(len(names), "is", "are"), verb(len(names), "it", "them")
+            raise SplitError(f"{listed(names)} {are} of no use for {what}; leave {them} out.")
     if looks and not reason:
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
 

@@ -52,16 +52,6 @@ def linked(links: Mapping[str, str]) -> str:
     return " · ".join(f"[{plain(text)}]({address})" if address else plain(text) for text, address in links.items())
 
 
-def figures_table(report: BalanceReport) -> Table:
-    """Return each figure of a balance beside what no split of the same rows can be below, where that is known."""
-    rows = [
-        [figure.form(value), "-" if least is None else figure.form(least), figure.title]
-        for figure, value, least in report.shown()
-    ]
-    # Prefect's page cuts a wide table at its right edge: what must be read stands first.
-    return Table("Balance", rows, ["value", "at best", "balance"])
-
-
 def noted_places(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> Table:
     """Return the table of the parts that no split tests, and of the first ``most`` folds."""
     parts: list[tuple[str, RowsBalance]] = [(part.name, part) for part in report.parts]

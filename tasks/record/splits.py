@@ -27,7 +27,7 @@ from evenfold.reports.page import text_of
 from evenfold.reports.splits.data import see
 from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
-from evenfold.reports.texts import figures_table, noted_places, page_note
+from evenfold.reports.texts import noted_places, page_note
 from evenfold.splitters import SplitError
 from evenfold.splitters.naming import installed
 from evenfold.tasks.outcomes import RunRef, SplitRef
@@ -199,7 +199,7 @@ def _fill(tracker: Tracker, run_id: str, split: SplitRef, report: BalanceReport,
     seen = see(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
     page = split_page(seen, audit, Origin(Path(split.data).name, run_id))
     links = links_of(tracker, run_id, "The split's page", split, "split/report.html")
-    note = page_note(page, links, figures_table(report), noted_places(report))
+    note = page_note(page, links, noted_places(report))
     tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note})
     files: dict[str, object] = {"split/balance.json": report.model_dump(mode="json"), "split/report.html": page.html()}
     files |= {f"split/{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
@@ -218,7 +218,7 @@ def _publish(split: SplitRef, report: BalanceReport, page: Page, run_id: str) ->
     """Show a split as artifacts of the Prefect run under way: what it is, and the rows of each fold and part."""
     places = noted_places(report, MOST_FOLDS)
     top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
-    text = page_note(page, {f"Run {run_id} in MLflow": page_on_server(split, run_id)}, figures_table(report), places)
+    text = page_note(page, {f"Run {run_id} in MLflow": page_on_server(split, run_id)}, places)
     publish(f"split-{split.name}", f"{top}\n\n{text}", f"What the newest split of {split.name} is, and how even.")
     rows = [dict(zip(places.head, map(text_of, row), strict=True)) for row in places.rows]
     publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")

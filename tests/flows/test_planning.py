@@ -184,5 +184,5 @@ def test_a_retraining_is_planned_with_what_would_join_and_the_model_beside_it(ho
     assert month["promotion"].reasons == ["the candidate is compared with version 1 by R2, with newer rows"]
     evenfold.retrain(rows, SPEC, other, engine="plain")
     assert [planned(90, other)[name].n_cached for name in ("split", "fits")] == [1, 3]
-    with pytest.raises(SplitError, match=r"^manifest is for an evaluation; leave it out"):
+    with pytest.raises(SplitError, match=r"^manifest is of no use for a retraining"):
         evenfold.plan(rows, SPEC, recipe, retrain=True, manifest="ours")

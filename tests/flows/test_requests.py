@@ -49,9 +49,9 @@ def asked(flow: Any, **fields: Any) -> Any:
 def test_a_field_of_the_split_beside_a_manifest_is_refused(made: str, no_fit: None) -> None:
     """It was dropped without a word; a seed of 0 is one that is given, and an empty field is none."""
     for flow, field in [(tune, "seed"), *((evaluate, field) for field in (*FIELDS, "spec"))]:
-        with pytest.raises(SplitError, match=rf"^{field} is given beside a manifest, .*; leave it out, or"):
+        with pytest.raises(SplitError, match=rf"^{field} is of no use for a split that is there .*; leave it out"):
             asked(flow, manifest=made, **{field: FIELDS.get(field, {"strategy": "KFold"})})
-    with pytest.raises(SplitError, match=r"^target, strategy, n_splits, seed, name and holdout are given beside"):
+    with pytest.raises(SplitError, match=r"^target, strategy, n_splits, seed, name and holdout are of no use for a split"):
         asked(evaluate, manifest=made, params={}, stratify=[], **FIELDS)
 
 
@@ -60,7 +60,7 @@ def test_a_look_refuses_what_only_folds_take(home: Home) -> None:
     of_folds = {"run_label": "mine", "log_models": "final", "allow_partial": True}
     of_folds["build"] = "sklearn.preprocessing:scale"
     for field, value in of_folds.items():
-        with pytest.raises(SplitError, match=rf"^{field} is for the folds, .*; leave it out, or"):
+        with pytest.raises(SplitError, match=rf"^{field} is of no use for a look .*; leave it out"):
             asked(evaluate, **look, **{field: value})
     assert not list(home.splits.glob("looked*"))
 

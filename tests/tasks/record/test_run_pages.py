@@ -43,7 +43,7 @@ def test_a_run_page_says_what_a_person_wants_to_know(home: Home) -> None:
     page = f"#/experiments/{run.info.experiment_id}/runs/{made.split_run_id}?workflowType=machine_learning"
     assert f"[Its split, rows 1.0]({page})" in note
     assert f"searchFilter=tags.split%3D%22{made.split.split_id[:12]}%22" in note
-    assert "| split 2 | 33 | 33.0 |" in split_run.data.tags["mlflow.note.content"]
+    assert "| split 2 | 33 |" in split_run.data.tags["mlflow.note.content"]
     dataset = next(one.dataset for one in split_run.inputs.dataset_inputs if one.dataset.source_type != "local")
     assert json.loads(dataset.profile)["audit"]["verdict"] in ("Good", "Look at this")
 
