@@ -20,7 +20,7 @@ from evenfold.tasks.record import reading
 from evenfold.tasks.record.reading import metrics_in
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.runtime.home import Home, prepare_environment
-from evenfold.tasks.work import Work, further_pairs, work_of
+from evenfold.tasks.work import further_pairs, work_of
 
 from evenfold import estimates
 
@@ -197,30 +197,22 @@ def _repeatable(pair: Pair, wanted: int) -> tuple[reading.Recipe, ...]:
         raise SplitError("the runs rest on two versions of a split; evaluate the older on the newer (--manifest).")
     recipes, folds = [], []
     for side in (pair.a, pair.b):
-        if side.tags.get("evenfold.record") != "evaluation":
-            raise SplitError(f"run {side.run_id[:8]} ({side.name}) looks at locked rows, which have no folds.")
-        if side.tags.get("evenfold.partial"):
-            raise SplitError(f"some folds of run {side.run_id[:8]} ({side.name}) failed; evaluate it again.")
-        recipes.append(recipe := reading.read_recipe(side.run_id))
-        folds.append([test for _, test in further_pairs(_unchanged(side, recipe), wanted)])
+        run, recipe = f"run {side.run_id[:8]} ({side.name})", reading.read_recipe(side.run_id)
+        again = f"evaluate it again: evenfold evaluate TABLE --manifest {side.tags.get('evenfold.spec', 'NAME')}"
+        if side.tags.get("evenfold.record") != "evaluation" or side.tags.get("evenfold.partial"):
+            raise SplitError(f"{run} has not every fold, as a look at locked rows has none; {again}.")
+        try:
+            work = work_of(recipe.split, recipe.model)
+        except (OSError, SplitError) as error:
+            raise SplitError(f"{run} cannot be fitted again, for {error} Or {again}.") from None
+        if work.fingerprint != side.params.get("fingerprint"):
+            data = Path(recipe.split.data).name
+            raise SplitError(f"{data} holds other values than those that {run} learnt from; {again}.")
+        recipes.append(recipe)
+        folds.append([test for _, test in further_pairs(work, wanted)])
     if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
         raise SplitError("the tables of the runs differ in the columns that decide folds; evaluate both on one.")
     return tuple(recipes)
-
-
-def _unchanged(run: reading.Recorded, recipe: reading.Recipe) -> Work:
-    """Return a run's data and split; SplitError where they are gone, or other values than it learnt from."""
-    again = f"evaluate it again: evenfold evaluate TABLE --manifest {run.tags.get('evenfold.spec', 'NAME')}"
-    try:
-        work = work_of(recipe.split, recipe.model)
-    except (OSError, SplitError) as error:
-        raise SplitError(f"run {run.run_id[:8]} ({run.name}) cannot be fitted again, for {error} Or {again}.") from None
-    if work.fingerprint != run.params.get("fingerprint"):
-        raise SplitError(
-            f"{Path(recipe.split.data).name} holds other values than those that run {run.run_id[:8]} ({run.name}) "
-            f"learnt from; {again}."
-        )
-    return work
 
 
 def _further(fits: Fits, n_recorded: int) -> list[pd.DataFrame]:

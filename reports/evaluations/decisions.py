@@ -208,7 +208,7 @@ def _between(decision: Decision) -> str:
 
 def look_page(
     score: FoldScore,
-    estimates: Sequence[Estimate] | None = None,
+    estimates: Sequence[Estimate],
     *,
     look: int,
     reason: str,
@@ -223,24 +223,20 @@ def look_page(
 
     ``promised``: what the evaluation of the same recipe on the folds said, beside which the scores stand.
     """
-    of_metric = estimates or [
-        Estimate(metric, "locked holdout", value, None, None, 1, apparent=score.apparent.get(metric))
-        for metric, value in score.test.items()
-    ]
     before = {2: "once", 3: "twice"}.get(look, amount(look - 1, "time"))
-    level = next((estimate.interval.level for estimate in of_metric if estimate.interval), None)
+    level = next((estimate.interval.level for estimate in estimates if estimate.interval), None)
     again = f"These rows were looked at {before} before: what was chosen since then was chosen with them in mind, and "
     again += "their score flatters it."
-    warnings = [*remarks("warning", [again] if look > 1 else []), *warnings_of(of_metric)]
+    warnings = [*remarks("warning", [again] if look > 1 else []), *warnings_of(estimates)]
     lead = f"{model.rpartition(':')[2]} on {amount(score.n_test, 'locked row')} that no fold has seen."
-    promises = kept_promises(of_metric, promised) if promised else []
+    promises = kept_promises(estimates, promised) if promised else []
     return Page(
         title=f"Look {look} at the locked rows of {split}",
         verdict=Verdict.LOOK if warnings or any("worse" in words for words in promises) else Verdict.GOOD,
         lead=" ".join([lead, *promises]),
-        tiles=tiles_beside(of_metric, promised),
+        tiles=tiles_beside(estimates, promised),
         findings=[*warnings, *remarks("note", [look_words(level)] if level else [])],
-        sections=pictured("metric", score_pictures([score], of_metric).values()),
+        sections=pictured("metric", score_pictures([score], estimates).values()),
         details=[Section("look", "This look", [facts("This look", [
             ("number", f"{look} of {budget}" if budget else f"{look}"), ("reason", reason or "not told"),
             ("by", by or "not told"), ("model", model), ("training rows", f"{score.n_train:,}")])])],

@@ -117,13 +117,11 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
 
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")
-def record_look_scores(
-    split: SplitRef, look: Look, result: FitResult, estimates: Sequence[Estimate] | None = None
-) -> Look:
+def record_look_scores(split: SplitRef, look: Look, result: FitResult, estimates: Sequence[Estimate]) -> Look:
     """Record what a look at the locked part showed, in the run that announced it; return it with what was promised."""
     tracker = tracker_of(split)
     figures = {f"holdout/{metric}": value for metric, value in result.score.test.items()}
-    for each in estimates or ():
+    for each in estimates:
         if each.interval is not None:
             low, high = f"holdout/{each.metric}_ci_low", f"holdout/{each.metric}_ci_high"
             figures |= {low: each.interval.low, high: each.interval.high}

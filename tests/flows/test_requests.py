@@ -51,7 +51,9 @@ def test_a_field_of_the_split_beside_a_manifest_is_refused(made: str, no_fit: No
     for flow, field in [(tune, "seed"), *((evaluate, field) for field in (*FIELDS, "spec"))]:
         with pytest.raises(SplitError, match=rf"^{field} is of no use for a split that is there .*; leave it out"):
             asked(flow, manifest=made, **{field: FIELDS.get(field, {"strategy": "KFold"})})
-    with pytest.raises(SplitError, match=r"^target, strategy, n_splits, seed, name and holdout are of no use for a split"):
+    with pytest.raises(
+        SplitError, match=r"^target, strategy, n_splits, seed, name and holdout are of no use for a split"
+    ):
         asked(evaluate, manifest=made, params={}, stratify=[], **FIELDS)
 
 
