@@ -135,7 +135,8 @@ class Pair:
             f"{self.repeats} repeats of the folds: {n_before + n_fits:,} fits, of which {n_before:,} were "
             f"recorded, {n_cached:,} kept and {n_fits - n_cached:,} made now."
         )
-        return *tables, f"{notes} {self.why}".strip()
+        a, b = tables
+        return a, b, f"{notes} {self.why}".strip()
 
 
 @lru_cache(maxsize=1)
