@@ -140,15 +140,17 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
 
 def require_used(request: Request) -> None:
     """Raise SplitError for what is given where nothing is done with it, and for a look without a reason."""
-    fields, given = request.parameters, request.given
+    fields, fields_in = request.parameters, request.given
     manifest, many, looks = fields.get("manifest"), fields.get("by"), fields.get("on") == "holdout"
     reason, grows = fields.get("reason", "").strip(), fields.get("retrain")  # of a plan, which takes the fields of both
-    of_folds, shared = given(groups.RecordFields), groups.RetrainFields.__annotations__
-    of_one = [*given(groups.LookFields), *(name for name in of_folds if name != "run_label")]
-    of_split = [*(["spec"] if request.spec else []), *given(groups.SpecFields)]
+    of_folds, shared = fields_in(groups.RecordFields), groups.RetrainFields.__annotations__
+    of_one = [*fields_in(groups.LookFields), *(name for name in of_folds if name != "run_label")]
+    of_split = [*(["spec"] if request.spec else []), *fields_in(groups.SpecFields)]
     unused = {
-        "a retraining (retrain=True)": [name for name in given(groups.EvaluateFields) if grows and name not in shared],
-        "an evaluation (retrain=False)": given(groups.DecideFields) if grows is False else [],
+        "a retraining (retrain=True)": [
+            name for name in fields_in(groups.EvaluateFields) if grows and name not in shared
+        ],
+        "an evaluation (retrain=False)": fields_in(groups.DecideFields) if grows is False else [],
         "many segments (by)": of_one if many else [],
         "a split that is decided now": ["rows"] if fields.get("rows") == "known" and not manifest else [],
         "a split that is there (manifest)": of_split if manifest else [],
