@@ -25,7 +25,7 @@ RECORD = """
 import json, sys, time
 import numpy as np, pandas as pd, sqlalchemy
 from evenfold.tasks import Home, prepare_environment
-prepare_environment(Home.here())
+prepare_environment()
 from evenfold.flows.requests import recipe_of
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.record.evaluations import record_evaluation

@@ -24,7 +24,7 @@ FLOW = """
 import sys
 import numpy as np, pandas as pd
 from evenfold.tasks import Home, prepare_environment
-prepare_environment(Home.here())
+prepare_environment()
 from evenfold.flows import evaluate
 draw = np.random.default_rng(0)
 frame = pd.DataFrame({"id": range(200), "x": draw.normal(size=200)})

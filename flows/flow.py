@@ -21,7 +21,7 @@ import prefect
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks.parameters import Flag
-from evenfold.tasks.runtime.home import CONSOLE, Home, frames_are_tables, overlapping
+from evenfold.tasks.runtime.home import CONSOLE, Home, overlapping
 from evenfold.tasks.runtime.limits import task_runner
 from evenfold.tasks.runtime.progress import at_stop, crash, room, setting, through_outages
 from evenfold.tasks.runtime.server import api_of
@@ -135,9 +135,8 @@ class Flow(prefect.Flow[P, R]):
         """Run the flow; a person's bad input raises before anything is started."""
         body, under_prefect = cast(Body[P, R], self.fn), cast(Any, super().__call__)
         as_any_flow = FlowRunContext.get() is not None or return_state
-        with frames_are_tables():
-            request = self.request_type.called(args, kwargs)
-            call = Call(request, "") if as_any_flow else body.checked(request)
+        request = self.request_type.called(args, kwargs)
+        call = Call(request, "") if as_any_flow else body.checked(request)
         if as_any_flow:
             return under_prefect(return_state=return_state, wait_for=wait_for, **request.parameters)
         home = Home.here()

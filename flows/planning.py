@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.manifests import Plan, StoredManifest
+from evenfold.manifests import Plan, StoredManifest, write_manifest
 from evenfold.manifests.tables.canonical import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
@@ -115,7 +115,7 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
     if request.parameters.get("manifest"):
         return plans.split_in(request.manifest, request.data, request.rows), Step(name="split", n=1, n_cached=1)
     plan = _plan(request)
-    folder, cached = plans.looked_up(plan, Home.here(), aside)
+    folder, cached = plans.looked_up(plan, Home.here(), lambda manifest, _: write_manifest(manifest, aside))
     split = SplitRef.of(StoredManifest(folder), folder, from_anywhere(request.data)).asked(plan.spec)
     return split, _step(request, plans.preimage_of(plan), 1, int(cached), partial(plans.marks_of, plan))
 

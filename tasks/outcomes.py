@@ -27,17 +27,11 @@ def committing_place(final: Path) -> Path:
     return final.with_name(f".committing-{final.name}")
 
 
-_OF_PYDANTIC = {name for name in dir(BaseModel) if not name.startswith(("_", "model_dump", "model_copy"))}
-
-
 class Outcome(BaseModel):
     """The result of a task. A score that is not a number or infinite stays so in JSON."""
 
     # What reads and writes a kind is made when the first of it is: a flow has few of the kinds there are.
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True, defer_build=True)
-
-    def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in _OF_PYDANTIC]
 
     def intact(self) -> bool:
         """Return whether every file that it names still lies there, undamaged."""

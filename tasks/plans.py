@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -72,28 +72,17 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     source = manifests.source_of(data, spec.types).settled()
     manifests.require_columns([*spec.columns.roles(), *spec.types], source.names)
     names = list(dict.fromkeys(name for name in (spec.columns.target, *spec.columns.grouped) if name))
-    blocks, rows = source.batches(names or source.names[:1]), 0
-    if spec.may_wait:  # whether a row does may follow from the latest time of all
+    blocks = source.batches(names) if names else iter(())
+    if names and spec.may_wait:  # whether a row does may follow from the latest time of all
         times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
         table = source.table([*names, *times])
         blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
     for block in blocks:
-        rows += block.num_rows
         canonical = manifests.canonical_table(block, names, spec.types)
         if not spec.may_wait and any(column.null_count for column in canonical.columns):
             # All rows once more, so that the error counts the holes of the column and not of this block.
             canonical = manifests.canonical_table(source.table(names), names, spec.types)
         spec.require_complete(canonical)
-    if rows == 1:
-        raise SplitError(f"{data} has 1 row that can be split; at least 2 are needed.")
-
-
-def decided_elsewhere(home: Home, plan: Plan) -> Manifest | None:
-    """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
-    for folder in made_by(plan, home):
-        if folder.parent.name != plan.spec.name and is_intact(folder):
-            return StoredManifest(folder).altered(spec=plan.spec, uri=None)
-    return None
 
 
 def split_parts(decided: Plan | Manifest) -> dict[str, object]:
@@ -119,15 +108,24 @@ def marks_of(plan: Plan) -> Marks:
     return Marks.of(plan.table.select(names), digest_json([plan.digests["columns"][name] for name in plan.key]))
 
 
-def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:
-    """Return where this decision lies, and whether it was made before; what ``placed`` would write, ``aside`` holds."""
+def looked_up(
+    plan: Plan, home: Home, write: Callable[[Manifest, Path | None], Path], again: bool = False
+) -> tuple[Path, bool]:
+    """Return the version that holds this decision, and whether it was made before, under this name or another.
+
+    What is not there or damaged ``write`` puts in place, of the manifest and the damaged version: a name's folder is
+    what grows, so each gets its own. ``again``: nothing that was made before counts as that.
+    """
+    name = plan.spec.name
     if bucket := bucket_of(home):
-        bucket.fetch_splits(plan.spec.name)
-    folder = next(made_by(plan, home, plan.spec.name), None)
-    if folder is not None and is_intact(folder):
-        return folder, True
-    elsewhere = decided_elsewhere(home, plan)
-    return manifests.write_manifest(elsewhere or plan.decide(), aside), elsewhere is not None
+        bucket.fetch_splits(name)
+    earlier = next(made_by(plan, home, name), None)
+    if earlier is not None and is_intact(earlier):
+        return earlier, not again
+    for folder in () if again else made_by(plan, home):
+        if folder.parent.name != name and is_intact(folder):
+            return write(StoredManifest(folder).altered(spec=plan.spec, uri=None), earlier), True
+    return write(plan.decide(), earlier), False
 
 
 def table_of(split: SplitRef) -> str:
@@ -180,22 +178,21 @@ def parts_of(splitter: Splitter) -> list[str]:
 
 
 def audit_key(
-    split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None,
-    memory: str | None = None, build: str | None = None,
+    split: SplitRef, features: list[str] | None = None, gates: GateLimits | None = None, memory: str | None = None,
+    build: str | None = None,
 ) -> str | None:  # fmt: skip
     """Return the key of an audit; None where nothing says when its table is written again."""
     if stamp(split.data) == (split.data,):
         return None
-    return f"audit/{digest_json(preimage_of_audit(split, features, exclude, gates, build).parts)}"
+    return f"audit/{digest_json(preimage_of_audit(split, features, gates, build).parts)}"
 
 
 def preimage_of_audit(
-    split: SplitRef, features: list[str] | None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None,
-    build: str | None = None,
-) -> Preimage:  # fmt: skip
+    split: SplitRef, features: list[str] | None, gates: GateLimits | None = None, build: str | None = None
+) -> Preimage:
     """Return the preimage of the key of a split's audit; of a build of features its code is a part."""
     limits = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
-    how = {"features": named_features(split, features), "exclude": sorted(exclude), **limits}
+    how = {"features": named_features(split, features), "exclude": [], **limits}  # the keys of before hold the second
     versions = {"evenfold": installed("evenfold"), "scikit-learn": sklearn.__version__}
     of = {"manifest": digest_json(split.stored().header), "file": digest_json(str(stamp(split.data)))}
     parts = how | of | {"versions": versions} | parts_of_build(build)

@@ -78,9 +78,13 @@ def _kept(manifest: manifests.Manifest) -> Path:
         for folder, header in versions_below(home, manifest.name):
             if header["split_id"] == manifest.split_id:
                 return folder
-        major = max((version_in(version)[0] for version in splits_of(home, manifest.name)), default=0) + 1
-        whole = manifest if manifest.generation else manifest.altered(version=f"{major}.0")
+        whole = manifest if manifest.generation else manifest.altered(version=next_major(home, manifest.name))
         return manifests.write_manifest(whole, home.splits)
+
+
+def next_major(home: Home, name: str) -> str:
+    """Return the version that the next decision of a name gets."""
+    return f"{max((version_in(path.name)[0] for path in versions_in(home.splits / name)), default=0) + 1}.0"
 
 
 def versions_in(folder: Path, pattern: str = "*.*") -> list[Path]:

@@ -20,7 +20,7 @@ from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
-from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below, versions_in
+from evenfold.tasks.references import OfSplit, manifest_folder, next_major, version_in, versions_below
 from evenfold.tasks.requests import SplitFields, flat
 from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked, write_aside
 from evenfold.tasks.runtime.limits import unlogged
@@ -76,29 +76,25 @@ def placed(plan: Plan, data: str, staged: Path | None = None) -> SplitRef:
 
     ``staged``: where a new one is written and stays until it is committed.
     """
-    home, name, again = Home.here(), plan.spec.name, is_refreshing()
+    home, name = Home.here(), plan.spec.name
     home.make()
-    bucket, versions = bucket_of(home), home.splits / name
+
+    def write(decided: Manifest, damaged: Path | None) -> Path:
+        version = damaged.name if damaged else next_major(home, name)
+        if damaged:  # out of the way, with what is in it
+            aside = damaged.with_name(f".damaged-{uuid4().hex[:8]}")
+            aside.mkdir()
+            damaged.rename(aside / version)
+        folder = manifests.write_manifest(decided.altered(version=version), home.splits, staged)
+        if staged is None:
+            _offer(bucket_of(home), folder)
+        return folder
+
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{name}"):
-        if bucket:
-            bucket.fetch_splits(name)
-        earlier = next(plans.made_by(plan, home, name), None)
-        if earlier is not None and plans.is_intact(earlier):
-            _require_budget(earlier, plan)
-            return _named(StoredManifest(earlier), data, staged, not again).asked(plan.spec)
-        elsewhere = None if again else plans.decided_elsewhere(home, plan)
-        majors = [version_in(path.name)[0] for path in versions_in(versions)]
-        version = f"{max(majors, default=0) + 1}.0" if earlier is None else earlier.name
-        if earlier is not None:  # damaged: out of the way, with what is in it
-            aside = versions / f".damaged-{uuid4().hex[:8]}"
-            aside.mkdir()
-            earlier.rename(aside / earlier.name)
-        decided = (elsewhere or plan.decide()).altered(version=version)
-        folder = manifests.write_manifest(decided, home.splits, staged)
-        if staged is None:
-            _offer(bucket, folder)
-    return _named(StoredManifest(folder), data, staged, elsewhere is not None).asked(plan.spec)
+        folder, reused = plans.looked_up(plan, home, write, is_refreshing())
+        _require_budget(folder, plan)
+    return _named(StoredManifest(folder), data, staged, reused).asked(plan.spec)
 
 
 def _offer(bucket: Bucket | None, folder: Path) -> None:
@@ -124,7 +120,6 @@ def audit_split(
     split: SplitRef,
     *,
     features: list[str] | None = None,
-    exclude: tuple[str, ...] = (),
     gates: GateLimits | None = None,
     memory: str | None = None,
     build: str | None = None,
@@ -140,10 +135,8 @@ def audit_split(
     if split.gates is not None:
         manifest = asked_again(in_memory(manifest, limit), split.gates, split.ignore or {})
     with unlogged():
-        audit = manifests.audit(
-            manifest, data, features=columns, exclude=exclude, gates=gates, memory=limit, build=build
-        )
-    remember(plans.preimage_of_audit(split, features, exclude, gates, build))
+        audit = manifests.audit(manifest, data, features=columns, gates=gates, memory=limit, build=build)
+    remember(plans.preimage_of_audit(split, features, gates, build))
     return SplitAudit(**dict(audit))
 
 

@@ -18,13 +18,13 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from types import ModuleType
-from typing import Any, Generic, Literal, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.splitters.errors import is_deployed
-from evenfold.tasks.runtime.home import Settings, frames_are_tables, redacted
+from evenfold.tasks.runtime.home import Settings, redacted
 from evenfold.tasks.runtime.limits import ALONE, task_runner
 from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook
 from evenfold.tasks.store import kept, ready
@@ -59,7 +59,7 @@ class Body(Generic[P, R]):
     def __init__(
         self, fn: Callable[P, R], key_of: Callable[..., str | None] | None, run_name: Callable[..., str] | None
     ) -> None:
-        self.fn, self.key_of, self.run_name = frames_are_tables()(fn), key_of, run_name
+        self.fn, self.key_of, self.run_name = fn, key_of, run_name
         update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,8 +72,7 @@ class Body(Generic[P, R]):
 
     def kept(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], again: bool) -> tuple[R, bool]:
         """Return what is kept of the function for these arguments, or compute and keep it; and whether it was kept."""
-        with frames_are_tables():
-            key = self.key_of(*args, **kwargs) if self.key_of else None
+        key = self.key_of(*args, **kwargs) if self.key_of else None
         make = partial(self.fn, *args, **kwargs)
         return (make(), False) if key is None else kept(key, make, again)
 
@@ -191,15 +190,14 @@ def flow_run_tags() -> dict[str, str]:
     return {"prefect.flow_run_id": run} | url if run else {}
 
 
-EngineName = Literal["prefect", "plain"]
-_ENGINE: ContextVar[EngineName] = ContextVar("evenfold_engine", default="prefect")
+_ENGINE: ContextVar[str] = ContextVar("evenfold_engine", default="prefect")
 
 
 @contextmanager
-def running(engine: EngineName, refresh: bool = False) -> Iterator[None]:
+def running(engine: str, refresh: bool = False) -> Iterator[None]:
     """Run the steps inside the block with ``engine``; ``refresh`` computes again what the cache holds."""
-    plain = engine == "plain"
-    with setting(_ENGINE, engine), setting(ALONE, plain), setting(REFRESHING, refresh), shown_in_a_notebook():
+    alone = engine == "plain"
+    with setting(_ENGINE, engine), setting(ALONE, alone), setting(REFRESHING, refresh), shown_in_a_notebook():
         yield
 
 
@@ -350,10 +348,7 @@ def tell(sentences: Iterable[str]) -> None:
             log(sentence)
 
 
-Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed", "retrain.asked"]
-
-
-def happened(what: Happening, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
+def happened(what: str, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
     """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
 
     Only where a flow run is under way on a server, or ended there, as one that failed did; ``words`` says it in a

@@ -78,32 +78,24 @@ Naming = dict[str, Any]  # an object of a result that names a split by its ``uri
 class Bucket:
     """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached.
 
-    Raises SplitError where the package that speaks its protocol is not installed, or it overwrites what is there. A
-    storage that fsspec does not speak is a subclass with its own ``opened``.
+    Raises SplitError where the package that speaks its protocol is not installed, or it overwrites what is there.
     """
 
     def __init__(self, url: str, here: Path) -> None:
         self.url = url.rstrip("/")
         self.here = here
-        self.protocol, _, self.place = self.url.partition("://")
-        self.store = self.opened()
-        self._require_create_only()
-
-    def opened(self) -> Any:
-        """Return the store: of fsspec's calls ``find``, ``cat_file`` and ``pipe_file`` are made.
-
-        ``cat_file`` raises FileNotFoundError for what is not there, and ``pipe_file`` with ``mode="create"``
-        FileExistsError for what is.
-        """
+        protocol, _, self.place = self.url.partition("://")
         try:
             import fsspec
 
-            return fsspec.filesystem(self.protocol, use_listings_cache=False)
+            self.store: Any = fsspec.filesystem(protocol, use_listings_cache=False)
         except (ImportError, ValueError):
+            package = {"s3": "'evenfold[s3]'", "gs": "gcsfs", "abfs": "adlfs"}.get(protocol, "its fsspec package")
             raise SplitError(
-                f"EVENFOLD_RESULTS is a bucket ({self.protocol}://) and what speaks it is not installed; pip install "
-                f"{_PACKAGES.get(self.protocol, 'its fsspec package')}."
+                f"EVENFOLD_RESULTS is a bucket ({protocol}://) and what speaks it is not installed; "
+                f"pip install {package}."
             ) from None
+        self._require_create_only()
 
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
@@ -227,9 +219,6 @@ class Bucket:
                 f"{self.url} cannot be used ({type(error).__name__}: {error}); correct EVENFOLD_RESULTS, "
                 "the endpoint (AWS_ENDPOINT_URL) or the credentials."
             ) from error
-
-
-_PACKAGES = {"s3": "'evenfold[s3]'", "gs": "gcsfs", "abfs": "adlfs"}
 
 
 def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:

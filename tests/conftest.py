@@ -41,7 +41,7 @@ hypothesis.settings.load_profile("untimed")
 
 from evenfold.tasks import Home, locked, prepare_environment  # noqa: E402
 
-prepare_environment(Home.here())
+prepare_environment()
 
 
 # The folders whose tests take longest, in whole servers and processes: what is long must not be left to the end.

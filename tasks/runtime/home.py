@@ -21,7 +21,6 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from evenfold.estimates.errors import ModelError
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import SHOWN, without_secrets
 from evenfold.splitters.untrusted import is_address
@@ -138,12 +137,11 @@ class Settings(BaseSettings):
     @classmethod
     def here(cls) -> Settings:
         """Return the settings of this process; raises SplitError that names the first which does not fit."""
-        names = [name for name in os.environ if name.upper().startswith("EVENFOLD_")]
-        return _read(tuple((name, os.environ.get(name)) for name in names))
+        return _read(tuple(item for item in os.environ.items() if item[0].upper().startswith("EVENFOLD_")))
 
 
 @lru_cache(maxsize=8)
-def _read(_environment: tuple[tuple[str, str | None], ...]) -> Settings:
+def _read(_environment: tuple[tuple[str, str], ...]) -> Settings:
     # Reading them takes most of a millisecond, and a fit asks ten times: once for what the environment says is enough.
     try:
         return Settings()
@@ -173,6 +171,8 @@ OTHERS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    # Said by loky's helper, which cleans up, where a signal ends this process.
+    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
 }
 SILENT = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 
@@ -287,12 +287,12 @@ class Home:
         return not os.environ.get("MLFLOW_TRACKING_URI")
 
 
-def prepare_environment(home: Home | None = None) -> Home:
+def prepare_environment() -> Home:
     """Set what Prefect and MLflow read at their import, except where the user has, and return the home of this process.
 
     For a process of ours, before the import. In anybody else's process a flow of ours sets it while it runs.
     """
-    home = home or Home.here()
+    home = Home.here()
     own = {"PREFECT_API_URL", "PREFECT_LOGGING_LEVEL"} & os.environ.keys()
     # On a server of ours what goes wrong is said in a sentence; Prefect would print the traceback as well.
     quiet = {} if own else {CONSOLE: "CRITICAL"}
@@ -362,14 +362,3 @@ def data_reference(data: Any, home: Home) -> str:
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content))
     return str(path)
-
-
-@contextmanager
-def frames_are_tables() -> Iterator[None]:
-    """Have what is refused inside the block say "the table" of a frame's file, which nobody has named."""
-    try:
-        yield
-    except (SplitError, ModelError) as error:
-        of_a_frame = rf"{re.escape(str(Home.here().data))}/[0-9a-f]{{32}}\.parquet"
-        error.args = (re.sub(of_a_frame, "the table", str(error)),)
-        raise

@@ -42,31 +42,34 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
         return function(*arguments)
     if not seconds > 0:
         raise EvaluationError(f"{name}: time_limit={seconds} is no time to fit in; give more than 0 seconds, or None.")
-    idle, is_idle = _IDLE.setdefault(os.getpid(), []), False
+    idle = _IDLE.setdefault(os.getpid(), [])
     pool = idle.pop() if idle else loky.ProcessPoolExecutor(1, initializer=begin_worker, initargs=(os.getpid(),))
+    loaded = [module for module in sys.modules if module.partition(".")[0] in ("sklearn", "imblearn")]
+    is_usable = False  # by the next fit
     try:
-        loaded = [module for module in sys.modules if module.partition(".")[0] in ("sklearn", "imblearn")]
-        ready = pool.submit(_prepare, sys.path, dict(os.environ), os.getcwd(), ["evenfold.tasks.fits", *loaded])
+        try:
+            ready = pool.submit(_prepare, sys.path, dict(os.environ), os.getcwd(), ["evenfold.tasks.fits", *loaded])
+        except AssertionError:  # of multiprocessing
+            raise EvaluationError(
+                f"{name}: time_limit={seconds:g} asks for a process, and a daemon, such as a worker of Dask, may start "
+                "none; start Dask's workers with the setting distributed.worker.daemon: false."
+            ) from None
         if not wait([ready], START_SECONDS).done:
             raise EvaluationError(f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?")
+        ready.result()
         fit = pool.submit(function, *arguments)
         if not wait([fit], min(seconds, MOST_SECONDS)).done:
             raise EvaluationError(
                 f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
             )
-        if isinstance(error := fit.exception(), BrokenExecutor):
-            codes = ", ".join(re.findall(r"\w+\(-?\d+\)", str(error)))
-            raise EvaluationError(f"{name}: its process ended with {codes or 'an error'} and no result.") from None
-        is_idle = True
+        is_usable = not isinstance(fit.exception(), BrokenExecutor)
         result: R = fit.result()
         return result
-    except AssertionError:  # of multiprocessing
-        raise EvaluationError(
-            f"{name}: time_limit={seconds:g} asks for a process, and the worker of Dask that fits is a daemon, which "
-            "may start none; start its workers with the setting distributed.worker.daemon: false."
-        ) from None
+    except BrokenExecutor as error:
+        codes = ", ".join(re.findall(r"\w+\(-?\d+\)", str(error)))
+        raise EvaluationError(f"{name}: its process ended with {codes or 'an error'} and no result.") from None
     finally:
-        if is_idle:
+        if is_usable:
             idle.append(pool)
         else:
             pool.shutdown(kill_workers=True)
@@ -123,7 +126,7 @@ def _joblib_limited() -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[CORES]
+        os.environ.pop(CORES, None)
         if before is not None:
             os.environ[CORES] = before
 

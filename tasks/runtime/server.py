@@ -36,7 +36,7 @@ STARTING = "starting Prefect's embedded server, 10 to 20 s (evenfold up keeps on
 # One that is not kept lives until its stdin ends, which a kill -9 of who started it closes: by PR_SET_PDEATHSIG the end
 # of a thread would end it.
 _SERVER = """
-import os, signal, sys, threading, time, uvicorn
+import os, signal, socket, sys, threading, time, uvicorn
 from prefect.server.api.server import create_app
 def end_with_starter():
     sys.stdin.read()
@@ -45,8 +45,9 @@ def end_with_starter():
     os._exit(1)
 if sys.argv[2] == "own":
     threading.Thread(target=end_with_starter, daemon=True).start()
-uvicorn.run(create_app(ephemeral=True, final=True), port=int(sys.argv[1]), log_level="error", lifespan="on",
-            timeout_graceful_shutdown=3)
+app = create_app(ephemeral=True, final=True)
+server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=3))
+server.run([socket.socket(fileno=int(sys.argv[1]))])
 """
 
 
@@ -98,15 +99,20 @@ def stop_server(home: Home) -> bool:
     _record(home).unlink(missing_ok=True)
     if server is None:
         return False
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(server.pid, how)
-        until = time.monotonic() + 10
-        while time.monotonic() < until and mark_of(server.pid) == server.mark:
-            with contextlib.suppress(OSError):
-                os.waitpid(server.pid, os.WNOHANG)  # where it is a child of this very process
-            time.sleep(0.05)
+    _end(server.pid)
     return True
+
+
+def _end(pid: int) -> None:
+    mark = mark_of(pid)
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        until = time.monotonic() + 5
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, how)
+        while time.monotonic() < until and mark_of(pid) == mark:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)  # where it is a child of this very process
+            time.sleep(0.05)
 
 
 def mark_of(pid: int) -> str:
@@ -148,12 +154,7 @@ def end_own_server() -> None:
         # One sender for a process, which would go on with the next server.
         if events := sys.modules.get("prefect.events.worker"):
             events.EventsWorker.drain_all(timeout=5)
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _end(process.pid)
     _OWN.clear()
     atexit.unregister(end_own_server)
 
@@ -184,21 +185,20 @@ def _started(home: Home, keep: bool = False) -> tuple[int, subprocess.Popen[byte
     settings = get_current_settings().to_environment_variables(exclude_unset=True)
     env = embedded_settings(home) | os.environ | settings
     env.pop("PREFECT_API_URL", None)
-    for _ in range(3):  # somebody else may take the port first
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _SERVER, str(port), "kept" if keep else "own"], env=env,
-                stdin=subprocess.DEVNULL if keep else subprocess.PIPE, stdout=out, stderr=out, start_new_session=True,
-            )  # fmt: skip
-        until = time.monotonic() + START_SECONDS
-        while process.poll() is None and time.monotonic() < until:
-            if _answers(f"http://127.0.0.1:{port}", 5.0):
-                return port, process
-            time.sleep(0.05)
-        process.kill()
+    with socket.socket() as place, log.open("wb") as out:
+        place.bind(("127.0.0.1", 0))
+        port = int(place.getsockname()[1])
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _SERVER, str(place.fileno()), "kept" if keep else "own"], env=env,
+            stdin=subprocess.DEVNULL if keep else subprocess.PIPE, stdout=out, stderr=out, start_new_session=True,
+            pass_fds=[place.fileno()],
+        )  # fmt: skip
+    until = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < until:
+        if _answers(f"http://127.0.0.1:{port}", 5.0):
+            return port, process
+        time.sleep(0.05)
+    process.kill()
     last = log.read_text(errors="replace").strip().rpartition("\n")[2]
     raise EvaluationError(
         f"Prefect's embedded server does not start ({last[:300]}); see {log}, or say engine='plain' (--engine plain)."
