@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -291,20 +291,21 @@ def _estimates_of(
     )
 
 
-def _first_draws(work: Work, most: int) -> list[tuple[int, Pair]]:
-    return [(i, work.pair(i)) for i in range(min(work.manifest.n_splits, most))]
+def _first_draws(work: Work, most: int) -> Iterator[tuple[int, Pair]]:
+    return ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, most)))
 
 
 def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
     # Of a block of draws: constants hardly differ from one to the next.
-    return estimates.baseline_of_draws(work.problem, _first_draws(work, BLOCK), work.problem.model.metrics)
+    return estimates.baseline_of_draws(work.problem, [*_first_draws(work, BLOCK)], work.problem.model.metrics)
 
 
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:
     """Return the scores of every draw, of all blocks together."""
     files = [(block.predictions, block.losses) for block in evaluated.draws if block.losses is not None]
-    tables = [(pd.read_parquet(scores.path), pd.read_parquet(losses.path)) for scores, losses in files]
-    return DrawScores.merge([DrawScores.from_frames(*frames) for frames in tables])
+    return DrawScores.merge(
+        [DrawScores.from_frames(frame_of([scores.path]), frame_of([losses.path])) for scores, losses in files]
+    )
 
 
 def _of_folds(

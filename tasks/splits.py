@@ -67,7 +67,6 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     plan, path = _planned(data, spec, **fields)
     decided = placed(plan, path)
     remember(plans.preimage_of(plan), partial(plans.marks_of, plan))
-    plans.forget_plans()
     return decided
 
 
@@ -94,6 +93,7 @@ def placed(plan: Plan, data: str, staged: Path | None = None) -> SplitRef:
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{name}"):
         folder, reused = plans.looked_up(plan, home, write, is_refreshing())
         _require_budget(folder, plan)
+    plans.forget_plans()
     return _named(StoredManifest(folder), data, staged, reused).asked(plan.spec)
 
 
@@ -304,10 +304,7 @@ def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
     What was decided by this very plan before is returned as it lies. SplitError.
     """
     path = from_anywhere(data)
-    plan = plans.plan_of(spec, path)
-    decided = placed(plan, path, Path(staged))
-    plans.forget_plans()
-    return decided
+    return placed(plans.plan_of(spec, path), path, Path(staged))
 
 
 def _named(manifest: StoredManifest, data: str, staged: Path | None, reused: bool = False) -> SplitRef:

@@ -102,9 +102,7 @@ def shown_in_a_notebook() -> Iterator[None]:
 
 
 SECONDS = 2.0
-SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-if sys.platform != "win32":
-    SIGNALS[signal.SIGHUP] = "SIGHUP"
+SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 ENDINGS: list[Callable[[], object]] = []  # what is said of each run under way, where this process is stopped
 
 
