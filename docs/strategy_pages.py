@@ -174,8 +174,8 @@ def code(words: str) -> str:
 
 def caption(example: Any) -> str:
     """Return what the colours and numbers of the picture mean."""
-    data, _ = rows_of(example)
-    strip = "groups" if data.groups is not None else "classes or numbers" if data.y is not None else ""
+    trial, _ = rows_of(example)
+    strip = "groups" if "groups" in trial.columns else "classes or numbers" if "y" in trial.columns else ""
     above = f" The strip above shows the {strip} of the rows." if strip else ""
     often = " A number says how often a row is drawn." if drawn_twice(example) else ""
     return (
@@ -187,26 +187,26 @@ def caption(example: Any) -> str:
 @cache
 def rows_of(example: Any) -> tuple[Any, Any]:
     """Return made-up rows for a strategy and the order in which they are shown: by time, group, target or place."""
-    from evenfold.splitters.conformance import data_for
+    from evenfold.splitters.conformance import trial_of
 
-    data = data_for(example, ROWS)
-    by = data.roles.get("time", _groups(data) if data.groups is not None else data.y)
-    if "coordinates" in data.roles:  # block after block
-        by = np.unique(np.floor(data.roles["coordinates"] / example.block_size), axis=0, return_inverse=True)[1]
-    return data, np.arange(ROWS) if by is None else np.argsort(by, kind="stable")
+    trial = trial_of(example, ROWS)
+    by = trial.columns.get("time", _groups(trial) if "groups" in trial.columns else trial.columns.get("y"))
+    if "coordinates" in trial.columns:  # block after block
+        by = np.unique(np.floor(trial.columns["coordinates"] / example.block_size), axis=0, return_inverse=True)[1]
+    return trial, np.arange(ROWS) if by is None else np.argsort(by, kind="stable")
 
 
 def drawn_twice(example: Any) -> bool:
     """Return whether any split trains on a row more than once."""
-    data, _ = rows_of(example)
-    return any(np.bincount(train).max() > 1 for train, _ in list(data.split(example))[:MOST_SPLITS])
+    trial, _ = rows_of(example)
+    return any(np.bincount(train).max() > 1 for train, _ in trial.pairs[:MOST_SPLITS])
 
 
 def svg(example: Any) -> str:
     """Return the first splits as a picture that needs no style sheet: a row of the picture a split, a cell a row."""
-    data, order = rows_of(example)
-    splits = list(data.split(example))[:MOST_SPLITS]
-    marks = [_strip(data, order)] if data.groups is not None or data.y is not None else []
+    trial, order = rows_of(example)
+    splits = trial.pairs[:MOST_SPLITS]
+    marks = [_strip(trial, order)] if "groups" in trial.columns or "y" in trial.columns else []
     top = 30 if marks else 10
     for i, (train, test) in enumerate(splits):
         drawn = np.bincount(train, minlength=ROWS)[order]
@@ -222,22 +222,22 @@ def svg(example: Any) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{said}">{"".join(marks)}</svg>'
 
 
-def _strip(data: Any, order: Any) -> str:
-    values = _groups(data) if data.groups is not None else data.y
-    if data.groups is None and np.asarray(values).dtype.kind == "f":
+def _strip(trial: Any, order: Any) -> str:
+    values = _groups(trial) if "groups" in trial.columns else trial.columns["y"]
+    if "groups" not in trial.columns and np.asarray(values).dtype.kind == "f":
         ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")[order]
         colours = [f'fill="{STRIP[1]}" fill-opacity="{0.15 + 0.85 * rank / ROWS:.2f}"' for rank in ranks]
     else:
         codes = np.unique(values, return_inverse=True)[1][order]
         colours = [f'fill="{STRIP[code % len(STRIP)]}"' for code in codes]
-    name = "groups" if data.groups is not None else "target"
+    name = "groups" if "groups" in trial.columns else "target"
     cells = (f'<rect x="{LEFT + i * CELL}" y="8" width="{CELL}" height="10" {c}/>' for i, c in enumerate(colours))
     return _words(LEFT - 8, 17, name, "end") + "".join(cells)
 
 
-def _groups(data: Any) -> Any:
+def _groups(trial: Any) -> Any:
     """Return the column of groups, of several the last."""
-    return np.asarray(data.groups).reshape(ROWS, -1)[:, -1]
+    return np.asarray(trial.columns["groups"]).reshape(ROWS, -1)[:, -1]
 
 
 def _cell(at: int, y: int, count: int, tested: bool) -> str:

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from cases import CASES
 from evenfold.splitters import Splitter, Stream
-from evenfold.splitters.conformance import data_for
-from evenfold.splitters.conformance.data import Data
+from evenfold.splitters.conformance import trial_of
+from evenfold.splitters.conformance.data import Trial
 from evenfold.splitters.kernels import MADE_UP
 from evenfold.splitters.packing.cost import Aim
 from evenfold.splitters.packing.pack import pack_into, pack_to
@@ -25,16 +25,16 @@ GOLDEN = Path(__file__).parent / "golden"
 SIZES = (60, 997)
 
 
-def digest(splitter: Splitter, data: int | Data) -> str:
+def digest(trial: Trial) -> str:
     """Return the SHA-256 of the pairs of made-up rows: each side's length and positions, as little-endian int64."""
     hashed = hashlib.sha256()
-    for pair in (data_for(splitter, data) if isinstance(data, int) else data).split(splitter):
+    for pair in trial.pairs:
         for side in pair:
             hashed.update(np.array([side.size, *side], dtype="<i8").tobytes())
     return hashed.hexdigest()
 
 
-def uneven(splitter: Splitter, n: int = 311) -> Data:
+def uneven(splitter: Splitter, n: int = 311) -> Trial:
     """Return rows that are harder to share out: text in place of numbers, ties, rare classes and very large groups."""
     stream, needs = Stream(1, MADE_UP, 9), splitter.needs
     drawn = stream.below(64, 4 * n).reshape(4, n) * stream.below(64, 4 * n).reshape(4, n) // 64
@@ -55,9 +55,9 @@ def uneven(splitter: Splitter, n: int = 311) -> Data:
     others = [np.where(drawn[3] % 32 == lot, groups[::-1], groups) for lot in range(2)]
     entities = np.column_stack([groups, *others])
     levels = entities if "entities_apart" in splitter.promises else groups if needs.groups else None
-    known = {name: values[rows] for name, values in roles.items() if getattr(needs, name)}
-    y = ys.get(needs.y, classes)
-    return Data(n, None if y is None else y[rows], None if levels is None else levels[rows], known)
+    columns = {name: values for name, values in roles.items() if getattr(needs, name)}
+    columns |= {"X": np.zeros((n, 1)), "y": ys.get(needs.y, classes), "groups": levels}
+    return Trial(splitter, n, {name: values[rows] for name, values in columns.items() if values is not None})
 
 
 def name_of(splitter: Any) -> str:
@@ -96,8 +96,8 @@ def digests(names: Collection[str] = NAMES) -> dict[str, dict[str, dict[str, Any
             continue
         of_class = found.setdefault(type(splitter).__name__, {"declared": declared(type(splitter))})
         if splitter.portable:
-            pinned = {"version": splitter.version, **{str(n): digest(splitter, n) for n in SIZES}}
-            pinned["uneven"] = digest(splitter, uneven(splitter))
+            pinned = {"version": splitter.version, **{str(n): digest(trial_of(splitter, n)) for n in SIZES}}
+            pinned["uneven"] = digest(uneven(splitter))
             of_class[name_of(splitter)] = pinned
     return found
 

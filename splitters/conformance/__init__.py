@@ -2,6 +2,6 @@
 
 from . import promises as promises  # registers the checks
 from .checks import CHECKS, Check, check, check_conformance, failures
-from .data import data_for
+from .data import trial_of
 
-__all__ = ["CHECKS", "Check", "check", "check_conformance", "data_for", "failures"]
+__all__ = ["CHECKS", "Check", "check", "check_conformance", "failures", "trial_of"]

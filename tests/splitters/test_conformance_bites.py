@@ -25,7 +25,7 @@ from evenfold.splitters import (
     StratifiedKFold,
     StratifiedShuffleSplit,
 )
-from evenfold.splitters.conformance import CHECKS, check_conformance, data_for, failures
+from evenfold.splitters.conformance import CHECKS, check_conformance, failures, trial_of
 
 FAULTS: list[tuple[Splitter, str]] = [
     (broken(Holdout(KFold(4), 0.25), by.look_at_the_locked), "keeps the locked rows out of every pair"),
@@ -100,7 +100,7 @@ FAULTS: list[tuple[Splitter, str]] = [
 
 @pytest.mark.parametrize(("splitter", "fault"), FAULTS, ids=[f"{i}: {name}" for i, (_, name) in enumerate(FAULTS)])
 def test_a_broken_splitter_is_caught_by_the_check_that_names_its_fault(splitter: Splitter, fault: str) -> None:
-    named = [each.name for each in failures(splitter, data_for(splitter, 60))]
+    named = [each.name for each in failures(trial_of(splitter, 60))]
     assert any(name.startswith(fault) for name in named), named
 
 

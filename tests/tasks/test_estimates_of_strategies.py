@@ -11,7 +11,7 @@ from cases import CASES
 from evaluations import LOGISTIC, RIDGE, normals
 from evenfold.estimates import METRICS, Estimate
 from evenfold.splitters import LeaveOneOut, PredefinedPairs, Splitter, all_strategies
-from evenfold.splitters.conformance import data_for
+from evenfold.splitters.conformance import trial_of
 from evenfold.tasks import aggregate, fit_fold, split
 
 # A pooled score and a mean over rows, and with numbers an extreme; tests/estimates/test_values.py asks the same of
@@ -30,16 +30,16 @@ def one_of_each() -> list[Splitter]:
 
 
 def table(splitter: Splitter, n: int = 60) -> tuple[pd.DataFrame, dict[str, Any]]:
-    data = data_for(splitter, n)
+    roles = {role: values for role, values in trial_of(splitter, n).columns.items() if role != "X"}
     frame = pd.DataFrame({"id": np.arange(n), "x": normals(n, 1)})
     frame["number"], frame["kind"] = frame["x"] + normals(n, 2), (frame["x"] + normals(n, 3) > 0).astype(int)
     columns: dict[str, Any] = {"key": "id"}
-    for role, values in data.columns().items():
+    for role, values in roles.items():
         many = np.asarray(values).ndim > 1
         names = [f"{role} {i}" for i in range(values.shape[1])] if many else [role]
         frame[names] = values if many else np.asarray(values).reshape(-1, 1)
         columns |= {{"groups": "group", "y": "stratify", "fixed": "fold"}.get(role, role): names if many else names[0]}
-    return frame, columns | {"key": "key" if "key" in data.roles else "id"}
+    return frame, columns | {"key": "key" if "key" in roles else "id"}
 
 
 def estimates(splitter: Splitter, target: str, estimator: str, metrics: list[str]) -> list[Estimate]:
