@@ -138,11 +138,9 @@ class SortedStratifiedKFold(LabelSplitter):
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
         order, left = stable_order(rows.y), self._left_over(rows.n, stream)
-        whole = np.ones(rows.n, dtype=np.bool_)
-        whole[left] = False
         labels = np.empty(rows.n, dtype=label_type(self.n_splits))
         # Those left over are a block of their own, the others fill whole blocks.
-        labels[order[whole]] = deal(np.arange(rows.n - left.size), self.n_splits, stream, by="block")
+        labels[np.delete(order, left)] = deal(np.arange(rows.n - left.size), self.n_splits, stream, by="block")
         labels[order[left]] = deal(np.arange(left.size), self.n_splits, stream, by="block")
         return labels
 

@@ -73,9 +73,8 @@ class StratifiedShuffleSplit(ShuffleSplit):
             order = rows.ranked[shuffled_in_blocks(rows.n, -(-rows.n // n_test), stream)]
         else:
             order = stream.shuffled_by(rows.y, len(rows.levels))
-        tested = np.zeros(rows.n, dtype=np.bool_)
-        tested[take_evenly(rows.n, n_test, stream)] = True
-        test, rest = order[tested], order[~tested]
+        tested = take_evenly(rows.n, n_test, stream)
+        test, rest = order[tested], np.delete(order, tested)
         train = rest if n_train == rest.size else rest[take_evenly(rest.size, n_train, stream)]
         return np.sort(train), np.sort(test)
 
