@@ -249,28 +249,20 @@ def is_address(source: Any) -> bool:
     return isinstance(source, str) and "://" in source
 
 
-def data_roots() -> list[str]:
-    """Return the folders, and the buckets (``s3://name/folder``), below which a deployed run may read.
-
-    ``EVENFOLD_DATA_ROOTS``, comma-separated; by default the working directory. The home and the shared results are
-    among them, for manifests and frames lie there.
-    """
-    roots = os.environ.get("EVENFOLD_DATA_ROOTS") or "."
-    ours = [os.environ.get("EVENFOLD_HOME") or ".evenfold", os.environ.get("EVENFOLD_RESULTS") or ""]
-    return [root.strip() for root in [*roots.split(","), *ours] if root.strip()]
-
-
 def require_readable(paths: Iterable[str | Path]) -> None:
     """Raise SplitError where a deployed run is asked for a file or address that does not lie below a data root.
 
-    Links are followed first, in the paths and in the roots; ``file://`` is a path. To be called with what was named,
-    a folder or glob as well, before anything is told of it; and then with every file that was found there.
+    Roots are the folders and buckets (``s3://name/folder``) of ``EVENFOLD_DATA_ROOTS``, comma-separated, by default the
+    working directory; and the home and the shared results, for manifests and frames lie there. Links are followed
+    first, in the paths and in the roots; ``file://`` is a path. To be called with what was named, a folder or glob as
+    well, before anything is told of it; and then with every file that was found there.
     """
     if not is_deployed():
         return
-    roots = data_roots()
+    roots = (os.environ.get("EVENFOLD_DATA_ROOTS") or ".").split(",")
+    roots += [os.environ.get("EVENFOLD_HOME") or ".evenfold", os.environ.get("EVENFOLD_RESULTS", "")]
     for name in map(str, paths):
-        if not any(_is_below(name, root) for root in roots):
+        if not any(_is_below(name, root.strip()) for root in roots if root.strip()):
             raise SplitError(
                 f"{name!r} is not below a folder that a deployed run may read; put the data there, or add its folder "
                 "to EVENFOLD_DATA_ROOTS where the worker runs."
