@@ -21,8 +21,7 @@ from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitR
 from evenfold.tasks.plans import plan_of
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.record.models import retraining
-from evenfold.tasks.record.models.asking import ask
-from evenfold.tasks.record.models.committing import committing, settle_commits
+from evenfold.tasks.record.models.committing import ask, committing, settle_commits
 from evenfold.tasks.record.models.promoting import check_model, judge_month
 from evenfold.tasks.record.models.registered import ChampionChangedError, champion_of, read_champion
 from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining

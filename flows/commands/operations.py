@@ -222,7 +222,7 @@ def answer(
 
     Example: evenfold answer flights --approve --reason "the airline merged in May"
     """
-    from evenfold.tasks.record.models.asking import give_answer, resume, waiting_question
+    from evenfold.tasks.record.models.committing import give_answer, resume, waiting_question
     from evenfold.tasks.runtime.home import Settings
 
     question = waiting_question(name)

@@ -20,7 +20,6 @@ from evenfold.reports.texts import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
-from evenfold.tasks.record.reading import finished_record
 from evenfold.tasks.record.splits import data_input, links_of, origin_tags, split_input
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
@@ -28,7 +27,7 @@ from evenfold.tasks.work import work_of
 
 from . import entries
 from .entries import MOST_FOLDS, Entry, code_tags, run_key, short_tags, split_tags, with_code
-from .reading import read_recipe
+from .reading import finished_record, read_recipe
 from .tracker import NOTE, Tracker, tracker_of
 
 _ON_HOLDOUT = "tags.`evenfold.holdout` = '{}'"  # runs of looks, in whatever experiment

@@ -174,14 +174,10 @@ def sign_version(client: MlflowClient, version: ModelVersion, tags: Mapping[str,
     client.set_model_version_tag(version.name, str(version.version), f"{SIGNATURE}.{signature[:8]}", signature)
 
 
-def signatures_of(version: ModelVersion) -> list[str]:
-    """Return the signatures that the tags of a version hold, whoever made them."""
-    return [value for tag, value in version.tags.items() if tag.startswith(SIGNATURE)]
-
-
 def is_signed_version(version: ModelVersion) -> bool:
     """Return whether this home or its team signed a version of the registry, as it is now."""
-    return is_signed("version", _claim(version, version.tags), signatures_of(version))
+    signatures = [value for tag, value in version.tags.items() if tag.startswith(SIGNATURE)]
+    return is_signed("version", _claim(version, version.tags), signatures)
 
 
 def require_signed_version(version: ModelVersion) -> None:

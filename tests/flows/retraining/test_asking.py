@@ -12,7 +12,7 @@ from evenfold.flows.outcomes import WaitingError
 from evenfold.manifests.audits.findings import Finding
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import Judged
-from evenfold.tasks.record.models import asking
+from evenfold.tasks.record.models import committing
 from evenfold.tasks.record.models.promoting import judge_month
 from small import GOOD, champion, registry, retrain
 from tables import rows
@@ -85,7 +85,7 @@ def test_a_no_and_silence_refuse(home: Home, monkeypatch: pytest.MonkeyPatch, ho
     """For good, and nothing is left but the record; a later yes does nothing; --no-gates asks nobody."""
     asked()
     if how == "late":
-        monkeypatch.setattr(asking.Question, "seconds", property(lambda _: -1.0))
+        monkeypatch.setattr(committing.Question, "seconds", property(lambda _: -1.0))
     else:
         assert "Refused by eve" in says("--refuse", "--reason", "in hours", "--name", "eve")
     late = says("--approve", "--reason", "yes", "--name", "eve")
@@ -137,7 +137,7 @@ def test_a_yes_is_of_the_champion_that_it_was_given_against(home: Home) -> None:
     assert (other.split.version, champion(home, "monthly")) == ("1.1", "2")
     asked(99)
     (run,) = [each for each in waiting(home) if "1.2" in each.data.tags["evenfold.spec"]]
-    assert asking.waiting_question("monthly").run_id == run.info.run_id
+    assert committing.waiting_question("monthly").run_id == run.info.run_id
 
 
 def test_warnings_and_large_steps_are_doubts(first: Retraining) -> None:
