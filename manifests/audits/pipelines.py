@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -147,14 +147,15 @@ class _Look:
             return False
         return not hasattr(self.build, "fit")
 
-    def built(self, data: pd.DataFrame, train: Rows, test: Rows) -> Built:
+    def built(self, data: pd.DataFrame) -> Built:
         """Return the features of training and test rows; all rows and none where as many as went in do not come out."""
         try:
             if self.whole:
                 frame = self._features(self.build(data.copy()))
-                return (frame.iloc[train], frame.iloc[test]) if len(frame) == len(data) else (frame, frame[:0])
+                is_whole = len(frame) == len(data)
+                return (frame.iloc[self.train], frame.iloc[self.test]) if is_whole else (frame, frame[:0])
             of = self._fitted if hasattr(self.build, "fit") else self.build
-            one, other = of(data.iloc[train].copy(), data.iloc[test].copy())
+            one, other = of(data.iloc[self.train].copy(), data.iloc[self.test].copy())
             return self._features(one), self._features(other)
         except (Exception, SystemExit) as error:
             raise SplitError(f"the build stopped with {type(error).__name__}: {reason_of(error)}") from error
@@ -179,12 +180,9 @@ class _Look:
             raise SplitError(f"it returned two columns {twice!r}; name them apart.")
         return frame.drop(columns=self.apart, errors="ignore").reset_index(drop=True)
 
-    def again(self, data: pd.DataFrame) -> Built:
-        return self.built(data, self.train, self.test)
-
     def leaks(self) -> Iterator[Leak]:
-        first, tested = self.again(self.data)
-        noise = _moved(first, self.again(self.data)[0])
+        first, tested = self.built(self.data)
+        noise = _moved(first, self.built(self.data)[0])
         if noise:
             what = f"two builds of the same rows differ in {listed(noise)}; fix the seeds."
             yield Leak(question="unstable", severity="note", columns=list(noise), message=what)
@@ -193,7 +191,7 @@ class _Look:
             return
         others = "later rows" if self.in_time else "test rows"
         for question, columns in (("target_of_others", [self.target]), ("features_of_others", self.inputs)):
-            changed = self.again(_shaken(self.data, self.test, columns))
+            changed = self.built(_shaken(self.data, self.test, columns))
             what = "targets" if question == "target_of_others" else "features"
             if moved := _moved(first, changed[0], noise):
                 yield self._leak(question, moved, self.train, f"training features move with the {what} of {others}")
@@ -201,7 +199,7 @@ class _Look:
                 yield self._leak("own_target", moved, self.test, "features of test rows move with their targets")
         if not self.whole and not self.in_time:
             half = Stream(0, AUDITING, 21).permutation(len(self.test))[: len(self.test) // 2]
-            batch = self.again(_shaken(self.data, self.test[half], self.inputs))[1]
+            batch = self.built(_shaken(self.data, self.test[half], self.inputs))[1]
             here, there = (table.drop(half, errors="ignore") for table in (tested, batch))
             if moved := _moved(here, there, noise):
                 what, rest = "features of test rows move with other ones", np.delete(self.test, half)
@@ -233,12 +231,12 @@ class _Look:
         naive, honest = np.zeros(len(y)), np.zeros(len(y))
         for piece, guess in ((self.test, naive), *((self.test[i::PIECES], honest) for i in range(PIECES))):
             rows = np.sort(np.concatenate([self.train, piece]))
-            data, train = self.data.iloc[rows].reset_index(drop=True), np.searchsorted(rows, self.train)
-            at = np.searchsorted(rows, piece)
+            data = self.data.iloc[rows].reset_index(drop=True)
+            part = replace(self, train=np.searchsorted(rows, self.train), test=np.searchsorted(rows, piece))
             if guess is honest:
-                data[self.target] = _exchanged(data[self.target], at)
-            one, other = self.built(data, train, at)
-            if len(one) != len(train) or len(other) != len(piece) or not len(one.columns):
+                data[self.target] = _exchanged(data[self.target], part.test)
+            one, other = part.built(data)
+            if len(one) != len(part.train) or len(other) != len(piece) or not len(one.columns):
                 return None, 0.0
             X, Z = (_numbers(frame[[*one]]).to_numpy() for frame in (one, other))
             outcome = y[self.train[:MOST_SCORED]]
@@ -261,7 +259,7 @@ class _Look:
         drawn, targets = Stream(0, AUDITING, 23).permutation(len(self.data)), self.data[self.target]
         rare = drawn[(targets != targets.mode()[0]).to_numpy()[drawn]]  # what is evened out is mostly made of these
         for row in [*drawn[:6], *rare[:6]]:
-            again = rows_of(self.again(_shaken(self.data, np.array([row]), self.inputs))[0])
+            again = rows_of(self.built(_shaken(self.data, np.array([row]), self.inputs))[0])
             reach.append(int((~again.isin(whole)).sum()))
         if max(reach) > 1:
             what = f"{len(self.data):,} rows became {len(first):,}, and one row reaches up to {max(reach)} of them"
@@ -279,7 +277,7 @@ class _Look:
             # Drawn one by one: what a row is given goes with nothing but itself, not even with what it had.
             drawn = self.train[stream.below(len(self.train), some.size)]
             targets = _exchanged(self.data[self.target], self.train[some], drawn)
-            again = _numbers(self.again(self.data.assign(**{self.target: targets}))[0])
+            again = _numbers(self.built(self.data.assign(**{self.target: targets}))[0])
             if len(again) == len(first) == len(self.train):
                 steps.append((again - own).iloc[some].assign(**{self.target: y[drawn]}))
         follows: dict[str, float] = {}

@@ -105,16 +105,23 @@ def _inside(features: list[Column], spread: Array, outcomes: Array, codes: Codes
     rows = _drawn(codes, sizes)
     level, others = codes[rows], sizes[codes[rows], None] - 1.0
     x = pd.DataFrame(np.stack([column.values[rows] for column in features], axis=1))
-    x, y = x - x.mean(), pd.DataFrame(outcomes[rows] - outcomes.mean(axis=0))
-    within, targets = ((table - table.groupby(level).transform("mean")).fillna(0.0).to_numpy() for table in (x, y))
+    x = x - x.mean()
+
+    def inside(table: pd.DataFrame) -> Array:
+        return (table - table.groupby(level).transform("mean")).fillna(0.0).to_numpy()
+
+    within, follows = inside(x), list[Array]()
     scatter = np.square(within).sum(axis=0) / np.maximum((x.groupby(level).count() - 1.0).sum().to_numpy(), 1.0)
     own = within * others
-    x_x, y_y = np.square(own).sum(axis=0), np.square(targets).sum(axis=0)[:, None]
-    moving = x_x > ROUNDING * np.square(x.fillna(0.0) * others).sum().to_numpy()
-    moving = moving & (y_y > ROUNDING * np.square(y).sum().to_numpy()[:, None])
-    follows = np.where(moving, targets.T @ own / np.sqrt(np.maximum(x_x * y_y, 1e-300)), 0.0).min(axis=0)
+    x_x, all_x = np.square(own).sum(axis=0), np.square(x * others).sum().to_numpy()
+    for outcome in (outcomes[rows] - outcomes.mean(axis=0)).T:
+        targets = inside(x * 0.0 + outcome[:, None])  # of the rows that have the feature
+        y_y = np.square(targets).sum(axis=0)
+        moving = (x_x > ROUNDING * all_x) & (y_y > ROUNDING * np.square(outcome).sum())
+        alike = (targets * own).sum(axis=0) / np.sqrt(np.maximum(x_x * y_y, 1e-300))
+        follows.append(np.where(moving, alike, 0.0))
     most = 1.5 * min(NOISE * codes.size / max(float((sizes - 1.0)[sizes > 1].sum()), 1.0), 0.5)
-    return scatter <= most * spread, follows
+    return scatter <= most * spread, np.min(follows, axis=0)
 
 
 def _drawn(codes: Codes, sizes: Codes) -> Codes:

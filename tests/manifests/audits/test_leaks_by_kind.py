@@ -80,7 +80,10 @@ def _left_out(frame: pd.DataFrame, random: np.random.Generator) -> Any:
             "of the rows of one 'shop'",
         ),
         (
-            _encoded(lambda y, of: ((of.transform("sum") - y) / (of.transform("size") - 1)).fillna(0.0), number=True),
+            _encoded(
+                lambda y, of: ((of.transform("sum") - y) / (of.transform("size") - 1)).where(y.index % 9 > 0),
+                number=True,
+            ),
             "carried_targets",
             "of the others among the rows of one 'shop'",
         ),
