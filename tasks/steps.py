@@ -24,7 +24,7 @@ from uuid import UUID
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.splitters.errors import is_deployed
-from evenfold.tasks.runtime.home import Settings, redacted
+from evenfold.tasks.runtime.home import Settings, environment, redacted
 from evenfold.tasks.runtime.limits import ALONE, task_runner
 from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook
 from evenfold.tasks.store import kept, ready
@@ -85,7 +85,7 @@ class Body(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         # A worker process has the function already, under the name of its task; what it lacks are the settings.
-        settings = {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_")}
+        settings = {name: value for name, value in environment().items() if name.startswith("EVENFOLD_")}
         settings |= {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
         return _arrived, (sys.modules[self.fn.__module__], self.fn.__name__, settings)
 

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
-from evenfold.manifests import Audit
+from evenfold.manifests import Audit, StoredManifest
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
 from evenfold.reports.page import Page, Paragraph, Table, text_of
 from evenfold.reports.splits.page import checks_table
 from evenfold.reports.texts import page_note, top_of_split
-from evenfold.tasks import Home
+from evenfold.tasks import Home, SplitRef
+from evenfold.tasks.plans import split_parts
+from evenfold.tasks.preimages import differences
 
 from .terminal import Words
 
@@ -65,10 +67,20 @@ def show_split(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
     for sentence in [outcome.moves, *outcome.notes] if isinstance(outcome, ExtendOutcome) else []:
         console.say(f"  {sentence}")
     console.say(f"  id {split.split_id[:12]}, decided {'before' if cached else 'now'}")
+    show_other_decision(console, split, cached)
     show_where(console, outcome.run_id)
     # What was passed as a frame has no file of its own, and of a batch the target is not measured.
     if report.target is not None and not split.data.startswith(str(Home.here().data)):
         console.say(f"  next: evenfold evaluate {shlex.quote(from_here(split.data))} --manifest {split.name}")
+
+
+def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
+    """Print why a split of a known name got a new major version: what was asked otherwise before."""
+    major, _, minor = split.version.partition(".")
+    before = Path(split.uri).parent / f"{int(major) - 1}.0"
+    if not cached and minor == "0" and (before / "manifest.json").is_file():
+        apart = "; ".join(differences(split_parts(StoredManifest(before)), split_parts(split.stored())))
+        console.say(f"  {split.version}, for {apart}; {before.name} stays, and --name keeps them apart")
 
 
 def show_where(console: Words, run_id: str) -> None:
@@ -116,6 +128,7 @@ def show_outcome(console: Words, outcome: Evaluation | Segments | LaterScore | T
     for sentence in getattr(outcome, "beside", ()):
         console.say(f"  {sentence}")
     if isinstance(outcome, Evaluation):
+        show_other_decision(console, outcome.split, outcome.cached)
         if len(outcome.run_id) == 32 and not outcome.look:
             console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
     elif isinstance(outcome, Tuning) and outcome.look:

@@ -12,11 +12,12 @@ import pandas as pd
 from evenfold.manifests.fields import Strict
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import MOST_MEASURED, UNKNOWN, Labels, Ranks, resample_counts
+from evenfold.manifests.membership import LOCKED, MOST_MEASURED, UNKNOWN, Labels, Ranks, resample_counts
 from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.store.stored import manifest_of
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     Classes = pd.Categorical[Any]  # of each row of a manifest
@@ -43,7 +44,8 @@ class Difference(Strict):
     """The difference from manifest a to manifest b.
 
     ``moved``, ``added`` and ``removed`` count rows by fold, and by class where data were given; rows are matched by
-    key. Of draws and pairs ``moved`` counts, for each split that both have (of draws at most 200), the rows whose side
+    key. ``tested_now_trained``: the share of the rows that a tests or locks which b trains on when it tests that fold.
+    Of draws and pairs ``moved`` counts, for each split that both have (of draws at most 200), the rows whose side
     differs, and ``n_moved`` the rows that differ in any. ``compared`` is false where rows or sides cannot be matched;
     ``sentences`` then say why.
     """
@@ -55,6 +57,7 @@ class Difference(Strict):
     n_moved: int = 0
     n_added: int = 0
     n_removed: int = 0
+    tested_now_trained: float = 0.0
     moved: list[RowsMoved] = []
     added: list[RowsMoved] = []
     removed: list[RowsMoved] = []
@@ -95,6 +98,10 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     joined = _ways(a, b, UNKNOWN, b.membership.column()[added], classes[1], added)
     left = _ways(a, b, a.membership.column()[removed], UNKNOWN, classes[0], removed)
     lines = [_told("moved", n_moved, moved), _told("added", added.size, joined), _told("removed", removed.size, left)]
+    now_trained = _now_trained(a, b, both, there) if n_moved else 0.0
+    if now_trained:
+        of, to = (f"{side.name} {side.version}" for side in (a, b))
+        lines.insert(0, f"{now_trained:.0%} of the rows that {of} tests would be in training in {to}.")
     if n := int(np.count_nonzero((a.status[both] != QUARANTINED) & (b.status[there] == QUARANTINED))):
         lines.append(f"{amount(n, 'row')} quarantined; their folds are kept.")
     return difference(
@@ -102,6 +109,7 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
         n_moved=n_moved,
         n_added=added.size,
         n_removed=removed.size,
+        tested_now_trained=now_trained,
         moved=moved,
         added=joined,
         removed=left,
@@ -157,6 +165,26 @@ def _classes(manifest: Manifest, data: Any) -> Classes | None:
     codes, levels = joined.encoded(target)
     codes = np.where(joined.row_of >= 0, codes[joined.row_of] + 1, 0)
     return pd.Categorical.from_codes(codes, pd.Index(["not in the data", *map(str, levels)]))
+
+
+def _now_trained(a: Manifest, b: Manifest, both: Ranks, there: Ranks) -> float:
+    """Return the share of the rows that a tests (or locks) on which the split of b that tests the same is trained.
+
+    Folds are matched by the rows that both test, so that another numbering is no change. O(n) a split.
+    """
+    from scipy.optimize import linear_sum_assignment  # which nothing else here needs
+
+    def sides(manifest: Manifest, role: int, rows: Ranks) -> NDArray[np.bool_]:
+        pairs = (manifest.in_use.pair(i)[role] for i in range(min(manifest.n_splits, MOST_MEASURED)))
+        return np.stack([np.bincount(side, minlength=manifest.n)[rows] > 0 for side in pairs])
+
+    tests, trains = sides(a, 1, both), sides(b, 0, there)
+    common = np.stack([tests[:, test].sum(axis=1) for test in sides(b, 1, there)], axis=1)
+    rows = [(tests[i], trains[j]) for i, j in zip(*linear_sum_assignment(common, maximize=True), strict=True)]
+    if isinstance(a.membership, Labels):
+        rows.append((a.membership.column()[both] == LOCKED, trains.any(axis=0)))
+    tested = sum(int(test.sum()) for test, _ in rows)
+    return sum(int((test & train).sum()) for test, train in rows) / tested if tested else 0.0
 
 
 def _unmatched(a: Manifest, b: Manifest) -> str | None:

@@ -180,9 +180,10 @@ def export(
 
     ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
     first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
-    excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is written, as of rows
-    that a ``calibration`` sets apart. The file appears whole or not at all. Columns of ``data`` that take more than
-    ``memory`` are read several times; SplitError where the manifest's rows take more.
+    excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is written. Rows that
+    the specification's ``calibration`` sets apart have a list of their own in torch and nnunet, and -2 in a column a
+    split in csv, which need the data then; the other forms are refused. The file appears whole or not at all. Columns
+    of ``data`` that take more than ``memory`` are read several times; SplitError where the manifest's rows take more.
     """
     form = FORMS.get(to)
     if form is None:
@@ -191,13 +192,15 @@ def export(
     if file.suffix not in form.suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(form.suffixes)}.")
     whole = in_memory(manifest, memory)
-    if (share := whole.spec.calibration) is not None:
+    share = whole.spec.calibration
+    if share is not None and not form.calibrates:
         raise SplitError(
             f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
-            "them; take as_cv(data, calibration=True), or decide the split without it, which has the same folds."
+            "them; export to csv, nnunet or torch, or decide the split without it, which has the same folds."
         )
-    if data is None and form.by_position:
-        raise SplitError(f"{to} tells rows by their position in the data; give data (--data FILE), or export to csv.")
+    if data is None and (share is not None or form.by_position):
+        what = "rows by their position" if form.by_position else f"which rows calibration: {share:g} sets apart"
+        raise SplitError(f"{to} tells {what}, and the data alone say that; give data (--data FILE).")
     arguments = {"to": to, "data": data, "repeat": repeat, "dialect": dialect, "table": table, "memory": memory}
     content, note = form.write(whole, **arguments)
     write_whole(file, content)
@@ -276,46 +279,64 @@ def _for_groups(manifest: Manifest, **_: Any) -> tuple[Content, str]:
     return manifest.group_table.select(names), f"{groups} and no rows.{nameless}"
 
 
-def _lists(manifest: Manifest, names: Callable[[Ranks], NDArray[Any]]) -> list[Json]:
+def _sides(manifest: Manifest, data: Any) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
+    """Yield the ranks that each split trains on, tests, and sets apart by a share to calibrate, as ``data`` say."""
+    apart = data is not None and manifest.spec.calibration is not None
+    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
+    for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
+        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
+        yield left, test, held_out
+
+
+def _lists(manifest: Manifest, data: Any, names: Callable[[Ranks], NDArray[Any]]) -> list[Json]:
     """Return the names of the rows on each side of each split."""
-    pairs = map(manifest.in_use.pair, range(manifest.n_splits))
-    return [{"train": names(train).tolist(), "val": names(test).tolist()} for train, test in pairs]
+    roles = ("train", "val", "calibration") if manifest.spec.calibration else ("train", "val")
+    return [
+        {role: names(ranks).tolist() for role, ranks in zip(roles, sides, strict=False)}
+        for sides in _sides(manifest, data)
+    ]
 
 
-def _for_nnunet(manifest: Manifest, **_: Any) -> tuple[Content, str]:
+def _for_nnunet(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
     if isinstance(manifest.membership, Draws):
         raise SplitError(f"nnunet has no word for {amount(manifest.n_splits, 'draw')}; export folds, parts or pairs.")
     keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
     # As adopt makes text of them; numpy's text ends before a NUL.
     values = key_values(keys) if keys.num_columns > 1 else keys.column(0).to_pylist()
     names = np.array(list(map(str, values)), dtype=object)
-    splits = _lists(manifest, lambda ranks: names[ranks])
+    splits = _lists(manifest, data, lambda ranks: names[ranks])
     note = "nnU-Net reads splits_final.json in its folder of preprocessed data."
     return json.dumps(splits, indent=1, ensure_ascii=False), f"{amount(len(splits), 'split')}; {note}"
 
 
-def sides_of(manifest: Manifest) -> pa.Table:
-    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither."""
-    table, rows = kept_keys(manifest), kept_rows(manifest)
-    for i in range(manifest.n_splits):
-        counts = resample_counts(*manifest.in_use.pair(i), manifest.n)[rows]
-        table = table.append_column(f"split_{i}", pa.array(counts, pa.int16()))
+def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
+    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither.
+
+    Rows that are set apart to calibrate by are -2 where ``data`` say which. ``table``: what stands beside the keys.
+    """
+    table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
+    for i, (train, test, apart) in enumerate(_sides(manifest, data)):
+        counts = resample_counts(train, test, manifest.n)
+        counts[apart] = -2
+        table = table.append_column(f"split_{i}", pa.array(counts[rows], pa.int16()))
     return table
 
 
-def _for_csv(manifest: Manifest, **_: Any) -> tuple[Content, str]:
-    if not isinstance(manifest.in_use, Labels):
-        return sides_of(manifest), "each split: how often it trains on a row; -1 tested, 0 neither."
-    table, rows = kept_keys(manifest), kept_rows(manifest)
-    for i in range(manifest.in_use.n_repeats):
-        table = table.append_column(fold_column(i), pa.array(manifest.in_use.column(i)[rows]))
-    return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
+def _for_csv(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
+    table, rows, apart = kept_keys(manifest), kept_rows(manifest), manifest.spec.calibration is not None
+    if isinstance(manifest.in_use, Labels):
+        for i in range(manifest.in_use.n_repeats):
+            table = table.append_column(fold_column(i), pa.array(manifest.in_use.column(i)[rows]))
+        if not apart:
+            return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
+    note = "each split: how often it trains on a row; -1 tested, 0 neither"
+    return sides_of(manifest, table, data), f"{note}{', -2 set apart to calibrate by' if apart else ''}."
 
 
 def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
     """Return a list of {"train": positions, "val": positions} as JSON, and what is lost."""
     position = manifest.positions(read_table(data, types=manifest.spec.types))
-    splits = _lists(manifest, lambda ranks: np.sort(position[ranks]))
+    splits = _lists(manifest, data, lambda ranks: np.sort(position[ranks]))
     n = manifest.in_use.locked.size
     lock = f", and the lock of {amount(n, 'row')}, which {verb(n, 'is', 'are')} on no side" if n else ""
     lost = f"Lost: keys, strategy and seed{lock}; the positions hold for this order of rows alone."
@@ -326,13 +347,14 @@ def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
 class Form:
     """A form that folds leave in: its writer (of content, and a note), and the endings that its files may have.
 
-    ``by_position``: it is of the data's rows in their order; ``taken_by``: how a column of folds, or of words for
-    parts, is taken.
+    ``by_position``: it is of the data's rows in their order; ``calibrates``: it can say of a row that it is set apart
+    in a split; ``taken_by``: how a column of folds, or of words for parts, is taken.
     """
 
     write: Callable[..., tuple[Content, str]]
     suffixes: tuple[str, ...] = TABLES[::-1]
     by_position: bool = False
+    calibrates: bool = False
     taken_by: str = ""
 
 
@@ -340,11 +362,11 @@ FORMS: dict[str, Form] = {
     "sklearn": Form(_for_sklearn, (".npy",), by_position=True),
     "h2o": Form(_for_column, taken_by="h2o takes fold_column='fold'."),
     "spark": Form(_for_column, (".parquet",), taken_by="CrossValidator takes foldCol='fold'."),
-    "nnunet": Form(_for_nnunet, (".json",)),
-    "csv": Form(_for_csv, (".csv",)),
+    "nnunet": Form(_for_nnunet, (".json",), calibrates=True),
+    "csv": Form(_for_csv, (".csv",), calibrates=True),
     "groups": Form(_for_groups, TABLES),
     "autogluon": Form(_for_column, taken_by="AutoGluon takes TabularPredictor(groups='fold')."),
-    "torch": Form(_for_torch, (".json",), by_position=True),
+    "torch": Form(_for_torch, (".json",), by_position=True, calibrates=True),
     "vertex": Form(_for_column, taken_by="vertex takes predefined_split_column_name='split'."),
     "databricks": Form(_for_column, taken_by="databricks takes split_col='split'."),
     "bigquery": Form(

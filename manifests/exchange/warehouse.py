@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from evenfold.manifests.fields import Dialect
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
@@ -102,6 +103,9 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     if manifest.spec.key_encoding or set(kinds) - {"int", "text"}:
         raise SplitError("only keys of whole numbers and text have a text that every engine agrees on; export to csv.")
     assert manifest.keys is not None
+    texts = [column for column in manifest.keys.columns if len(columns) > 1 and not pa.types.is_integer(column.type)]
+    if ended := sum(pc.sum(pc.ends_with(text, "\0")).as_py() for text in texts):  # it is hashed without, and SQL is not
+        raise _beyond_rules(f"{amount(ended, 'key')} of several parts of which one ends in NUL")
     left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
     if left_out:
         raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")

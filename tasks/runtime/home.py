@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -97,6 +97,19 @@ def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractCont
     return hold
 
 
+def environment() -> dict[str, str]:
+    """Return the environment; of a variable that another thread takes away meanwhile, as fits do, nothing is missed."""
+    return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
+
+
+@cache  # of this process, before a fit under way has limited it
+def cores() -> int:
+    """Return the cores that the environment, the processor's affinity and a container's quota leave this process."""
+    import joblib  # which a command that fits nothing does without
+
+    return int(joblib.cpu_count())
+
+
 class Settings(BaseSettings):
     """The settings of the environment, read anew each time."""
 
@@ -120,9 +133,7 @@ class Settings(BaseSettings):
     @property
     def n_workers(self) -> int:
         """The number of tasks that run at once: the environment's, else up to four of the cores that it leaves us."""
-        import joblib  # knows of affinity and a container's quota; a command that fits nothing does without
-
-        return self.workers or min(4, int(joblib.cpu_count()))
+        return self.workers or min(4, cores())
 
     @property
     def person(self) -> str:
@@ -137,7 +148,7 @@ class Settings(BaseSettings):
     @classmethod
     def here(cls) -> Settings:
         """Return the settings of this process; raises SplitError that names the first which does not fit."""
-        return _read(tuple(item for item in os.environ.items() if item[0].upper().startswith("EVENFOLD_")))
+        return _read(tuple(item for item in environment().items() if item[0].upper().startswith("EVENFOLD_")))
 
 
 @lru_cache(maxsize=8)

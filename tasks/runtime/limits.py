@@ -12,14 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, wait
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, TypeVar
 
-import joblib
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.splitters.untrusted import import_beforehand
-from evenfold.tasks.runtime.home import Settings, overlapping
+from evenfold.tasks.runtime.home import Settings, cores, environment, overlapping
 from joblib.externals import loky
 from threadpoolctl import ThreadpoolController
 
@@ -42,13 +41,14 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
         return function(*arguments)
     if not seconds > 0:
         raise EvaluationError(f"{name}: time_limit={seconds} is no time to fit in; give more than 0 seconds, or None.")
+    variables = environment() | {CORES: str(cores())}  # not the share that a fit beside it has
     idle = _IDLE.setdefault(os.getpid(), [])
     pool = idle.pop() if idle else loky.ProcessPoolExecutor(1, initializer=begin_worker, initargs=(os.getpid(),))
     loaded = [module for module in sys.modules if module.partition(".")[0] in ("sklearn", "imblearn")]
     is_usable = False  # by the next fit
     try:
         try:
-            ready = pool.submit(_prepare, sys.path, dict(os.environ), os.getcwd(), ["evenfold.tasks.fits", *loaded])
+            ready = pool.submit(_prepare, sys.path, variables, os.getcwd(), ["evenfold.tasks.fits", *loaded])
         except AssertionError:  # of multiprocessing
             raise EvaluationError(
                 f"{name}: time_limit={seconds:g} asks for a process, and a daemon, such as a worker of Dask, may start "
@@ -78,11 +78,11 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
 _IDLE: dict[int, list[Any]] = {}  # of each process, for a fork has none
 
 
-def _prepare(path: list[str], environment: dict[str, str], folder: str, modules: list[str]) -> None:
+def _prepare(path: list[str], variables: dict[str, str], folder: str, modules: list[str]) -> None:
     """Make this process like the one that asks for a fit, with what fits need imported."""
     sys.path[:] = path
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(variables)
     os.chdir(folder)
     import_beforehand(modules)
 
@@ -150,13 +150,8 @@ def unlogged() -> Iterator[None]:
             each["disable"] = False
 
 
-@cache  # of this process, before a fit under way has limited it
-def _cores() -> int:
-    return int(joblib.cpu_count())
-
-
 def _fair_threads() -> int:
-    share = _cores() if ALONE.get() else max(1, _cores() // Settings.here().n_workers)
+    share = cores() if ALONE.get() else max(1, cores() // Settings.here().n_workers)
     setting = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return min(share, int(setting)) if setting.isdecimal() and int(setting) else share
 

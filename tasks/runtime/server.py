@@ -28,7 +28,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
-from .home import Home, embedded_settings, locked, write_aside
+from .home import Home, embedded_settings, environment, locked, write_aside
 from .progress import say
 
 START_SECONDS = 300.0
@@ -183,7 +183,7 @@ def _started(home: Home, keep: bool = False) -> tuple[int, subprocess.Popen[byte
     log = home.path / "prefect" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     settings = get_current_settings().to_environment_variables(exclude_unset=True)
-    env = embedded_settings(home) | os.environ | settings
+    env = embedded_settings(home) | environment() | settings
     env.pop("PREFECT_API_URL", None)
     with socket.socket() as place, log.open("wb") as out:
         place.bind(("127.0.0.1", 0))

@@ -199,3 +199,28 @@ def test_an_option_of_one_value_is_not_forgotten_where_it_comes_twice(capsys: py
     assert call(*shlex.split("folds visits.parquet --target cost --k 3 --k 5 --k=10")) == 2
     said = "evenfold: --k is given 3 times, and only the last would count; give it once.\n"
     assert capsys.readouterr().err == said
+
+
+def table(n: int = 60) -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    return pd.DataFrame({"visit": range(n), "age": draw.normal(50, 9, n), "cost": draw.gamma(2, 50, n)})
+
+
+@pytest.mark.usefixtures("home")
+def test_another_decision_of_the_same_name_says_what_was_asked_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new major version is no accident that nobody sees; a first one, and the same again, say nothing."""
+    monkeypatch.chdir(tmp_path)
+    table().to_parquet("visits.parquet")
+    first = "split visits.parquet --target cost --key visit --engine plain"
+    another = f"{first} -k 3 --seed 4"
+    told = []
+    for command in (first, another, another):
+        assert call(*shlex.split(command)) == 0
+        told.append(capsys.readouterr().out)
+    line = "  2.0, for seed 0 -> 4; strategy parameter n_splits none -> 3; 1.0 stays, and --name keeps them apart"
+    assert [line in out for out in told] == [False, True, False]
+    table().assign(cost=1.0 + np.arange(60.0)).to_parquet("visits.parquet")
+    assert call(*shlex.split(another)) == 0
+    assert "3.0, for what the split reads changed; 2.0 stays" in capsys.readouterr().out

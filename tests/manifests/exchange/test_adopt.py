@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import adopt, audit, extend, read_manifest, write_manifest
+from evenfold.manifests import adopt, audit, diff, extend, read_manifest, write_manifest
 from evenfold.splitters import KFold, SplitError
 from sklearn import model_selection as cv
 from tables import visits
@@ -83,3 +83,27 @@ def test_folds_that_tear_groups_are_taken_and_audited_and_do_not_grow() -> None:
     assert any(finding.severity == "error" for finding in torn), torn
     with pytest.raises(SplitError, match=r"groups of .* lie in several of the folds that were given"):
         extend(manifest, visits(150))
+
+
+KFOLD = cv.KFold(5, shuffle=True, random_state=0)
+HOLDOUT = cv.ShuffleSplit(1, test_size=0.3, random_state=0)
+
+
+# The table has grown, and every row is dealt anew; the same folds under other numbers; and other locked rows.
+@pytest.mark.parametrize(
+    ("then", "now", "share"),
+    [(KFOLD, KFOLD, 0.8), (HOLDOUT, HOLDOUT, 0.7), ("fold", "other", 0.0), ("part", "no part", 1 / 6)],
+)
+def test_a_split_that_is_made_anew_says_how_many_tested_rows_would_be_trained_on(
+    then: Any, now: Any, share: float
+) -> None:
+    frame = visits(3000)
+    numbers = np.arange(3000) % 4
+    frame = frame.assign(fold=numbers, other=3 - numbers, part=np.where(numbers == 0, -2, np.minimum(numbers - 2, 0)))
+    frame["no part"] = np.where(np.arange(3000) % 8 == 0, -1, frame["part"])
+    known = frame if isinstance(then, str) else frame.tail(2700)
+    made = diff(*(adopt(rows, folds, "id") for rows, folds in ((known, then), (frame, now))))
+    told = [sentence for sentence in made.sentences if "training" in sentence]
+    assert made.tested_now_trained == pytest.approx(share, abs=0.06)
+    assert len(told) == (share > 0)
+    assert not told or told[0].startswith(f"{made.tested_now_trained:.0%} of the rows that adopted 1.0")

@@ -152,9 +152,33 @@ def test_values_of_the_key_in_several_folds_are_told_as_what_they_are(caplog: py
             adopt(frame, folds, "doc")
 
 
-@pytest.mark.parametrize("to", FORMS)
-def test_rows_to_calibrate_by_are_refused_by_every_form(to: Format, tmp_path: Path) -> None:
+def test_rows_to_calibrate_by_stand_beside_those_to_train_on(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"key": range(60)})
+    manifest = decide(frame, key="key", n_splits=3, calibration=0.25)
+    export(manifest, "torch", tmp_path / "splits.json", frame)
+    sides = json.loads((tmp_path / "splits.json").read_text())
+    assert [sorted(side["train"] + side["val"] + side["calibration"]) for side in sides] == [[*range(60)]] * 3
+    assert [len(side["calibration"]) for side in sides] == [10] * 3
+    shuffled = frame.iloc[::-1]
+    export(manifest, "nnunet", tmp_path / "splits_final.json", shuffled)
+    named = json.loads((tmp_path / "splits_final.json").read_text())
+    assert [{name: sorted(map(int, keys)) for name, keys in side.items()} for side in named] == sides
+    for made in (manifest, decide(frame, key="key", strategy="Bootstrap", params={"n_splits": 3}, calibration=0.25)):
+        export(made, "csv", tmp_path / "splits.csv", shuffled)
+        table, cv = pd.read_csv(tmp_path / "splits.csv", index_col="key"), made.as_cv(frame, calibration=True)
+        for i, (train, test) in enumerate(cv.split()):
+            column = table[f"split_{i}"]
+            assert set(column[column == -2].index) == {*cv.calibration(i)}
+            assert set(column[column == -1].index) == {*test}
+            assert column[column > 0].to_dict() == dict(zip(*np.unique(train, return_counts=True), strict=True))
+        assert table.columns.tolist() == ["fold"] * (made is manifest) + ["split_0", "split_1", "split_2"]
+
+
+@pytest.mark.parametrize("to", sorted(name for name, form in FORMS.items() if not form.calibrates))
+def test_a_form_without_a_word_for_rows_to_calibrate_by_is_refused(to: Format, tmp_path: Path) -> None:
     frame = pd.DataFrame({"key": range(60), "shop": np.arange(60) // 3})
     manifest = decide(frame, key="key", group="shop", n_splits=3, calibration=0.25)
     with pytest.raises(SplitError, match=f"{to} has no word for the rows that calibration: 0.25 sets apart"):
         export(manifest, to, tmp_path / f"folds{FORMS[to].suffixes[0]}", frame)
+    with pytest.raises(SplitError, match=r"csv tells which rows calibration: 0\.25 sets apart, and the data"):
+        export(manifest, "csv", tmp_path / "folds.csv")

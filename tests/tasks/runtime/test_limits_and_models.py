@@ -146,13 +146,13 @@ THREADS = """
 import os
 import joblib, sklearn.ensemble
 from threadpoolctl import threadpool_info
-from evenfold.tasks.runtime import limits
+from evenfold.tasks.runtime import home, limits
 
 def threads(cells=10**6, cores=2, **environment):
     before = dict(os.environ)
     os.environ |= {"EVENFOLD_WORKERS": "1", **environment}
     os.sched_setaffinity(0, mine[:cores])
-    limits._cores.cache_clear()
+    home.cores.cache_clear()
     inside = dict(os.environ)
     with limits.limited(cells):
         pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
