@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 CONTAINERS: tuple[Callable[[Any], Any], ...] = (
     copy.deepcopy,
     lambda values: np.array(values, dtype=np.int32 if values.dtype.kind == "i" else None),
-    lambda values: values.tolist(),
+    lambda values: values.copy() if values.shape[1:] == (1,) else values.tolist(),  # X, of one column, is never a list
     # A frame or series whose index labels are not its positions, as a shuffled one has them.
     lambda values: (pd.Series if values.ndim == 1 else pd.DataFrame)(values.copy(), index=np.arange(len(values))[::-1]),
 )

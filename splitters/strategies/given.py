@@ -133,8 +133,8 @@ class PredefinedPairs(PairSplitter):
 
     def _check(self, rows: Rows) -> None:
         try:
-            pairs = list(self.pairs(rows))
-        except TypeError:
+            pairs = list(self.pairs(rows)) if self._n_pairs() else []
+        except TypeError:  # also of an iterator, which has no length and would yield its pairs only once
             pairs = []
         if not pairs:
             raise SplitError("given_pairs holds no pairs of (train, test) positions; pass at least one.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -223,7 +224,11 @@ class Holdout(Splitter):
         return rest_of(self.inner(), rows, self.locked_of(rows))
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
-        return self.inner()._n_pairs(None if rows is None else rows.take(self._rest(rows)))
+        if rows is not None:
+            return self.inner()._n_pairs(rows.take(self._rest(rows)))
+        with suppress(Exception):  # whatever the strategy raises without rows, it has to see them
+            return self.inner().get_n_splits()
+        return 0
 
     def _check(self, rows: Rows) -> None:
         check_fraction(self.fraction, rows)

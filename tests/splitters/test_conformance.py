@@ -62,6 +62,10 @@ class FewerDraws(DrawSplitter):
         self.m = m
         self.random_state = random_state
 
+    def rows(self, X: Any = None, *columns: Any, **roles: Any) -> Rows:
+        """Return the rows of ``X``, which is a table and never a list."""
+        return super().rows(np.zeros(X.shape), *columns, **roles)
+
     def draw(self, rows: Rows, stream: Stream) -> Any:
         """Return ``m`` rows, any of them again, of those that are not tested, and ten that are."""
         shuffled = stream.permutation(rows.n)

@@ -121,10 +121,7 @@ def test_parts_have_their_codes_their_groups_and_their_shares() -> None:
         (BalancedGroupKFold(4), "n_splits=4 with 3 groups; choose 2 or 3"),
         (BalancedGroupSplit({"train": 0.4, "validation": 0.3, "test": 0.2, "more": 0.1}), "parts=4 with 3 groups"),
         (BalancedGroupKFold(2, effort=0), "effort=0; choose a whole number of at least 1"),
-        (
-            BalancedGroupKFold(2, size_weight=-1.0),
-            "size_weight=-1.0; choose a number of at least 0",
-        ),
+        (BalancedGroupKFold(2, size_weight=-1.0), "size_weight=-1.0; choose a number of at least 0"),
         (BalancedGroupKFold(2, optimiser="best"), "optimiser='best'; choose 'evenfold', 'published'"),  # type: ignore[arg-type]
         (BalancedGroupKFold(2, optimiser={"name": "published", "start": "one"}), "start='one'; choose 'greedy'"),
         (BalancedGroupKFold(2, optimiser={"name": "published", "min_cost": -1}), "min_cost=-1; choose a number"),

@@ -70,11 +70,7 @@ def test_locked_rows_are_whole_blocks_and_nothing_within_the_buffer_is_split() -
         (SpatialBlockKFold(5, block_size=-1), places(), "block_size=-1; choose the side of a square"),
         (SpatialBlockKFold(5, block_size=[1, 2, 3]), places(), "or width and height"),
         (SpatialBlockKFold(5, block_size=1e-20), places(), "is too small for coordinates up to 100"),
-        (
-            SpatialBlockKFold(2, block_size=50, buffer=200),
-            places(),
-            "has nothing to train on: .* a smaller buffer",
-        ),
+        (SpatialBlockKFold(2, block_size=50, buffer=200), places(), "nothing to train on: .* a smaller buffer"),
         (SpatialBlockKFold(2, block_size=50), places()[:, 0], "coordinates are 1 column; pass two"),
         (SpatialBlockKFold(2, block_size=50), np.full((9, 2), np.inf), "infinite in 9 of 9 rows"),
         (SpatialBlockKFold(2, block_size=50), None, "SpatialBlockKFold needs coordinates"),
