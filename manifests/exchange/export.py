@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import PARTS, WORDS
 from evenfold.manifests.fields import WRITTEN, Dialect, Format, Strict
-from evenfold.manifests.manifest import DELETED, Manifest
+from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import (
     EXCLUDED,
     LOCKED,
@@ -23,7 +23,6 @@ from evenfold.manifests.membership import (
     Labels,
     Ranks,
     fold_column,
-    resample_counts,
 )
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.header import SCHEMA, Header
@@ -35,7 +34,7 @@ from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
-from .partition import labels_of, rows_of
+from .partition import kept_keys, kept_rows, labels_of, rows_of, sides, sides_of
 from .warehouse import DIALECTS, Words, warehouse_sql
 
 Json = dict[str, Any]
@@ -56,17 +55,6 @@ def folds_of(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[An
             "and pass on the rows with a fold of 0 or more."
         )
     return np.asarray(folds)
-
-
-def kept_rows(manifest: Manifest) -> Ranks:
-    """Return the ranks of the rows that were not deleted."""
-    return np.flatnonzero(manifest.status != DELETED)
-
-
-def kept_keys(manifest: Manifest) -> pa.Table:
-    """Return the keys of those rows; the position, as ``row``, where there is no key."""
-    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
-    return keys.take(pa.array(kept_rows(manifest)))
 
 
 def parts_of(manifest: Manifest, to: str) -> NDArray[np.object_]:
@@ -279,21 +267,12 @@ def _for_groups(manifest: Manifest, **_: Any) -> tuple[Content, str]:
     return manifest.group_table.select(names), f"{groups} and no rows.{nameless}"
 
 
-def _sides(manifest: Manifest, data: Any) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
-    """Yield the ranks that each split trains on, tests, and sets apart by a share to calibrate, as ``data`` say."""
-    apart = data is not None and manifest.spec.calibration is not None
-    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
-    for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
-        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
-        yield left, test, held_out
-
-
 def _lists(manifest: Manifest, data: Any, names: Callable[[Ranks], NDArray[Any]]) -> list[Json]:
     """Return the names of the rows on each side of each split."""
     roles = ("train", "val", "calibration") if manifest.spec.calibration else ("train", "val")
     return [
-        {role: names(ranks).tolist() for role, ranks in zip(roles, sides, strict=False)}
-        for sides in _sides(manifest, data)
+        {role: names(ranks).tolist() for role, ranks in zip(roles, split, strict=False)}
+        for split in sides(manifest, data)
     ]
 
 
@@ -307,19 +286,6 @@ def _for_nnunet(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
     splits = _lists(manifest, data, lambda ranks: names[ranks])
     note = "nnU-Net reads splits_final.json in its folder of preprocessed data."
     return json.dumps(splits, indent=1, ensure_ascii=False), f"{amount(len(splits), 'split')}; {note}"
-
-
-def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
-    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither.
-
-    Rows that are set apart to calibrate by are -2 where ``data`` say which. ``table``: what stands beside the keys.
-    """
-    table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
-    for i, (train, test, apart) in enumerate(_sides(manifest, data)):
-        counts = resample_counts(train, test, manifest.n)
-        counts[apart] = -2
-        table = table.append_column(f"split_{i}", pa.array(counts[rows], pa.int16()))
-    return table
 
 
 def _for_csv(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:

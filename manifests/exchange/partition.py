@@ -1,4 +1,7 @@
-"""Data of any size joined to the folds of a manifest: as a cv, as the rows of one fold, and parted by all folds."""
+"""Data of any size joined to the folds of a manifest: as a cv, as the rows of one fold, and parted by all folds.
+
+And what exports take of a manifest: the rows that are kept, their keys, and the sides of each split.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
-from evenfold.manifests.manifest import Manifest, ManifestCV
-from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Labels, Role, require_fold, require_role
+from evenfold.manifests.manifest import DELETED, Manifest, ManifestCV
+from evenfold.manifests.membership import (
+    EXCLUDED,
+    NEVER_TESTED,
+    Labels,
+    Ranks,
+    Role,
+    require_fold,
+    require_role,
+    resample_counts,
+)
 from evenfold.manifests.store.stored import in_memory, manifest_of
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.canonical import listed, require_columns
@@ -151,6 +163,39 @@ def labels_of(manifest: Manifest, to: str) -> Labels:
     remedy = "export to nnunet" if manifest.kind == "pairs" else "use a split into folds"
     title = f"{manifest.name} {manifest.version}"
     raise SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
+
+
+def kept_rows(manifest: Manifest) -> Ranks:
+    """Return the ranks of the rows that were not deleted."""
+    return np.flatnonzero(manifest.status != DELETED)
+
+
+def kept_keys(manifest: Manifest) -> pa.Table:
+    """Return the keys of those rows; the position, as ``row``, where there is no key."""
+    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
+    return keys.take(pa.array(kept_rows(manifest)))
+
+
+def sides(manifest: Manifest, data: Any) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
+    """Yield the ranks that each split trains on, tests, and sets apart by a share to calibrate, as ``data`` say."""
+    apart = data is not None and manifest.spec.calibration is not None
+    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
+    for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
+        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
+        yield left, test, held_out
+
+
+def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
+    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither.
+
+    Rows that are set apart to calibrate by are -2 where ``data`` say which. ``table``: what stands beside the keys.
+    """
+    table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
+    for i, (train, test, apart) in enumerate(sides(manifest, data)):
+        counts = resample_counts(train, test, manifest.n)
+        counts[apart] = -2
+        table = table.append_column(f"split_{i}", pa.array(counts[rows], pa.int16()))
+    return table
 
 
 def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: WhichRows = "all") -> ManifestCV:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import Audit, BalanceReport, Manifest, digest_json, measure, read_manifest
-from evenfold.manifests.exchange.export import sides_of
+from evenfold.manifests.exchange.partition import sides_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.stored import in_memory
