@@ -193,8 +193,8 @@ class Problem:
         taken |= dict.fromkeys(_named(model.weights), "the column of weights") | {target: "the target"}
         for name, role in taken.items():
             require_columns(table, [name], role)
-        if len(table) == 0:
-            raise ModelError("the data holds 0 rows; at least 2 are needed.")
+        if len(table) < (2 if labels is None else 1):
+            raise ModelError(f"the data holds {'1 row' if len(table) else '0 rows'}; at least 2 are needed.")
         kinds, left_out = choose_features(table, model, taken, folds)
         column = table[target].infer_objects()
         if column.dtype == object and kind_of(column) == "number" and not column.isna().any():

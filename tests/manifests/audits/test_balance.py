@@ -137,9 +137,7 @@ def test_a_large_offset_hides_nothing() -> None:
 def test_a_target_with_a_hole_is_refused(hole: Any) -> None:
     manifest, frame = of_folds([0, 0, 1, 1], target=[0.0, 1.0, 2.0, 10.0])
     frame = frame.assign(target=frame["target"].astype(object).mask(frame["id"] == 2, hole).astype(float))
-    with pytest.raises(
-        SplitError, match=r"'target' is (missing \(None or NaN\)|infinite) in 1 of 4 rows \(first at row 1"
-    ):
+    with pytest.raises(SplitError, match=r"'target' is (missing|infinite) .*in 1 of 4 rows \(first at row 1"):
         measure(manifest, frame)
 
 
