@@ -186,8 +186,8 @@ class Rows:
 
         Of several entities, where what they join holds more than half of the rows; the level that joins most is named.
         """
-        if self.entities is not None and self.groups is not None:
-            _require_apart(self.entities, int(np.bincount(self.groups).max()), self.n)
+        if self.entities is not None:
+            _require_apart(self.entities, int(self.group_sizes.max()), self.n)
         if self.n_groups < 2:
             raise SplitError(f"all {self.n:,} rows are one group; use KFold, or a finer group column.")
 
@@ -196,7 +196,7 @@ class Rows:
         return np.bincount(self.y, minlength=len(self.levels))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupRows(Rows):
     """Rows of which only the table of groups and classes is known: ``groups`` has one entry a group, 0, 1, 2, ...
 
@@ -204,9 +204,9 @@ class GroupRows(Rows):
     ``n`` is the number of rows. A strategy that declares ``by_group_table`` labels groups as it labels their rows.
     """
 
-    sizes: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    table: IntArray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
-    weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    sizes: IntArray
+    table: IntArray
+    weights: NDArray[np.float64]
 
 
 def _columns(values: Any, name: str) -> Coded | None:
@@ -307,10 +307,10 @@ def _numbers(y: Any, asked_by: str, name: str) -> NDArray[np.float64]:
     array = np.array(y.levels, dtype=object) if isinstance(y, Coded) else as_array(y, name)
     require_present(array, name)
     needed = f"{asked_by} needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
-    return _floats(array, "biufO", f"{name} holds text or objects, and {needed}", name, "is")
+    return _floats(array, "biufO", f"{name} holds text or objects, and {needed}", name)
 
 
-def _floats(array: NDArray[Any], kinds: str, otherwise: str, name: str, be: str) -> NDArray[np.float64]:
+def _floats(array: NDArray[Any], kinds: str, otherwise: str, name: str) -> NDArray[np.float64]:
     """Return finite numbers as float64, -0.0 as 0.0, for equal numbers must have equal bytes."""
     objects = array.reshape(-1).tolist() if array.dtype.kind == "O" else ()
     if array.dtype.kind not in kinds or any(isinstance(value, (str, bytes)) for value in objects):
@@ -320,11 +320,11 @@ def _floats(array: NDArray[Any], kinds: str, otherwise: str, name: str, be: str)
     except (TypeError, ValueError):
         raise SplitError(otherwise) from None
     except OverflowError:
-        holds = f"{name} {'holds' if be == 'is' else 'hold'}"
-        raise SplitError(f"{holds} a whole number too large for a float; drop or correct that row first.") from None
+        what = f"{name} holds a whole number too large for a float"
+        raise SplitError(f"{what}; drop or correct that row first.") from None
     infinite = int(np.isinf(numbers.reshape(len(numbers), -1)).any(axis=1).sum())
     if infinite:
-        raise SplitError(f"{name} {be} infinite in {infinite:,} of {len(numbers):,} rows; drop those rows first.")
+        raise SplitError(f"{name} is infinite in {infinite:,} of {len(numbers):,} rows; drop those rows first.")
     return numbers
 
 
@@ -348,4 +348,4 @@ def coordinates_of(values: Any) -> NDArray[np.float64]:
         raise SplitError(f"coordinates are {columns} column{'s' if columns != 1 else ''}; pass two, x and y.")
     for column in table.T:
         require_present(column, "coordinates")
-    return _floats(table, "iufO", "coordinates hold text or objects; pass numbers.", "coordinates", "are")
+    return _floats(table, "iufO", "coordinates hold text or objects; pass numbers.", "a coordinate")

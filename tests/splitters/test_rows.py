@@ -153,7 +153,7 @@ def test_a_missing_value_of_any_kind_is_counted_in_every_role(holed: Any) -> Non
         ({"X": [1, 2]}, CLASSES, "this strategy needs y, and none was given; pass one value per row."),
         ({"y": ["a", "b"]}, NUMBERS, f"y holds {TEXT}"),
         ({"y": [1.0, np.inf]}, NUMBERS, "y is infinite in 1 of 2 rows; drop those rows first."),
-        ({"coordinates": [[0, np.inf], [1, 1]]}, Needs(coordinates=True), "coordinates are infinite in 1 of 2"),
+        ({"coordinates": [[0, np.inf], [1, 1]]}, Needs(coordinates=True), "a coordinate is infinite in 1 of 2"),
         ({"y": [10**400, 1]}, NUMBERS, "y holds a whole number too large for a float; drop or correct that row first."),
         (
             {"y": [0.5, 1]},
