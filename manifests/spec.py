@@ -333,9 +333,10 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
     for role, (names, use, reads) in used.items():
         if names and not reads(needs):
             able = [name for name, its in all_strategies().items() if reads(its.needs) is True and not its.needs.time]
+            column, are, them = ("column", "is", "it") if len(names) == 1 else ("columns", "are", "them")
             raise SplitError(
-                f"{strategy} does not {use}, and the {role} column {listed(map(repr, names))} is named; choose "
-                f"{', '.join(able)}, or leave the {role} column out."
+                f"{strategy} does not {use}, and the {role} {column} {listed(map(repr, names))} {are} named; choose "
+                f"{', '.join(able)}, or leave {them} out."
             )
     if len(columns.stratify) > 1 and needs.y != "any":
         raise SplitError(

@@ -125,7 +125,7 @@ def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
     except (OSError, ValueError) as error:
         raise SplitError(f"{path} holds no splits ({type(error).__name__}: {error}); correct it.") from None
     mappings = splits if isinstance(splits, list) and all(isinstance(split, dict) for split in splits) else []
-    sides = [side if isinstance(side, list) else [side] for split in mappings for side in split.values()]
+    sides = [side if isinstance(side, list) else [[side]] for split in mappings for side in split.values()]
     if not any(isinstance(name, str) for side in sides for name in side):
         return pairs_in(splits, table.num_rows)
     if len(key) != 1:

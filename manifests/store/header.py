@@ -19,7 +19,7 @@ SCHEMA: Literal["evenfold-manifest/1"] = "evenfold-manifest/1"
 ROWS, WAITING = "assignments-0000.parquet", "waiting.parquet"
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}")
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256 in lower-case hexadecimal.")]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 @with_config(WRITTEN)
@@ -123,9 +123,11 @@ def read_header(folder: str | Path) -> Header:
         ) from None
     except (ValueError, RecursionError, OSError) as error:
         raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
-    schema = header.get("schema") if isinstance(header, dict) else None
-    if schema != SCHEMA:
-        raise NoManifestError(f"{folder} has schema {schema!r:.40}; this version of evenfold reads {SCHEMA!r}.")
+    if not isinstance(header, dict):
+        raise SplitError(f"{path} is damaged (it holds no fields); {REMEDY}")
+    if header.get("schema") != SCHEMA:
+        schema = repr(header.get("schema"))[:40]
+        raise NoManifestError(f"{folder} has schema {schema}; this version of evenfold reads {SCHEMA!r}.")
     try:
         READER.validate_json(text)
     except ValidationError as error:

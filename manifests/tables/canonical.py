@@ -292,8 +292,8 @@ def require_complete(
         require_present(to_numpy(column), f"column {name!r}", **({"mend": mends[name]} if name in mends else {}))
     require_years(column, name)
     if pa.types.is_floating(column.type):
-        # Groups are only compared.
-        enormous = pc.greater_equal(pc.abs(column), np.inf if name in groups else ENORMOUS)
+        most = np.finfo(np.float64).max if name in groups else ENORMOUS  # groups are only compared
+        enormous = pc.greater(pc.abs(column), most)
         what = f"is infinite or beyond {ENORMOUS:g}"
         _require_none(enormous, name, what, "divide the column, whose squares are added up, or correct those rows")
 

@@ -246,7 +246,7 @@ def _alone(column: nw.DataFrame[Any], name: str, *, as_text: bool) -> tuple[pa.F
     except UNLIKE_ARROW as error:
         kinds = {(type(value).__name__, getattr(value, "tzinfo", None) is not None) for value in values.drop_nulls()}
         types = listed(f"{kind} with a zone" if zone else kind for kind, zone in sorted(kinds))
-        why = f"holds values of no one type ({types}); give it one, by .astype(str) or pandas.to_datetime"
+        why = f"holds values that Arrow has no one type for ({types}); give it one, as by .astype(str), to_datetime"
         why = next((text for kind, text in ODD.items() if isinstance(error, kind)), why)
         if not as_text:
             raise SplitError(f"column {name!r} {why}.") from None
@@ -254,8 +254,8 @@ def _alone(column: nw.DataFrame[Any], name: str, *, as_text: bool) -> tuple[pa.F
         None if empty else str(value).encode(errors="backslashreplace").decode()
         for value, empty in zip(values, values.is_null(), strict=True)
     ]
-    field = pa.field(name, pa.large_string(), metadata={NO_ONE_TYPE: f"column {name!r} {why}."})
-    return field, pa.chunked_array([pa.array(texts, pa.large_string())])
+    metadata = {NO_ONE_TYPE: f"column {name!r} {why}."} if len(kinds) > 1 else None  # texts of one are told apart
+    return pa.field(name, pa.large_string(), metadata=metadata), pa.chunked_array([pa.array(texts, pa.large_string())])
 
 
 def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:

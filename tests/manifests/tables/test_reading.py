@@ -252,7 +252,7 @@ def test_intervals_and_mixed_values_hinder_no_column_beside_them(tmp_path: Path)
         ("mixed", "float, int and str"),
         ("clocks", "Timestamp and Timestamp with a zone"),
     ):
-        several = rf"^column '{name}' holds values of no one type \({kinds}\); give it one"
+        several = rf"^column '{name}' holds values that Arrow has no one type for \({kinds}\); give it one"
         with pytest.raises(SplitError, match=several):
             read_table(frame, ["k", name])
         pq.write_table(read_table(frame), tmp_path / "frame.parquet")
