@@ -59,7 +59,8 @@ class Trial:
     @cached_property
     def seen(self) -> Seen:
         """The first split of the rows, by a fresh splitter."""
-        splitter, columns, itself, state = self.fresh, self.given, repr(vars(self.splitter)), _random_state()
+        splitter, columns, state = self.fresh, self.given, _random_state()
+        itself = repr(vars(splitter))  # of the copy: some objects are written by their place in memory
         try:
             outcome: list[Pair] | Exception = list(splitter.split(**columns))
         except Exception as error:  # which is no change of anything; whoever asks for the pairs meets it

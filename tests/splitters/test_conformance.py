@@ -60,6 +60,7 @@ class FewerDraws(DrawSplitter):
     def __init__(self, n_splits: int = 5, *, m: int = 30, random_state: int = 0) -> None:
         self.n_splits = n_splits
         self.m = m
+        self.place = object()  # a copy's is written otherwise
         self.random_state = random_state
 
     def rows(self, X: Any = None, *columns: Any, **roles: Any) -> Rows:
