@@ -311,8 +311,7 @@ class SpatialBlockKFold(PairSplitter):
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each fold's (rows of other blocks beyond the buffer, rows of its blocks), positions ascending."""
-        packed = BalancedGroupKFold(self.n_splits, random_state=self.random_state)
-        folds = packed.decide(rows)
+        folds = BalancedGroupKFold(self.n_splits, random_state=self.random_state).decide(rows)
         for fold in range(self.n_splits):
             test = np.flatnonzero(folds == fold)
             yield self.trainable(rows, np.flatnonzero(folds != fold), test), test
