@@ -184,8 +184,8 @@ class Frame(Source):
         try:
             self._frame: Any = frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True)
             self._names = list(map(str, frame.column_names if isinstance(frame, pa.Table) else self._frame.columns))
-        except (TypeError, NarwhalsError):
-            names = [str(name) for name in getattr(native, "columns", [])]
+        except (TypeError, NarwhalsError) as error:
+            names = [str(name) for name in native.columns] if isinstance(error, NarwhalsError) else []
             require_columns(names, names)  # says which is there twice
             lazy = "its .collect(), " if hasattr(native, "collect") else ""
             raise SplitError(

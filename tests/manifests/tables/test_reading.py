@@ -78,7 +78,7 @@ def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path)
             "column 'key' holds text that is no Unicode, half of a pair of surrogates; correct it",
         ),
         (lambda f: pd.concat([f, f[["x"]]], axis=1), "2 columns are called 'x'; give each a name of its own"),
-        (lambda f: SimpleNamespace(collect=f.copy), r"SimpleNamespace is not a table; pass its \.collect\(\)"),
+        (lambda f: SimpleNamespace(collect=f.copy, columns=0), r"Namespace is not a table; pass its \.collect\(\)"),
     ],
 )
 def test_a_frame_that_cannot_be_read_is_answered_in_a_sentence(made: Any, message: str) -> None:
