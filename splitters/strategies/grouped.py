@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -336,3 +337,10 @@ class SpatialBlockKFold(PairSplitter):
         check_number("buffer", self.buffer, "in the unit of coordinates")
         if self.buffer:
             self._require_training(rows, "choose a smaller buffer, or larger blocks")
+
+
+def __getattr__(name: str) -> object:
+    """Return a strategy that lay here before, which models that are stored name by this module."""
+    if name in ("LeaveOneGroupOut", "StratifiedLeaveOneGroupOut"):
+        return getattr(sys.modules["evenfold.splitters"], name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, Literal
 
 import numpy as np
@@ -257,3 +258,10 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
                 f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out; "
                 "use LeaveOneGroupOut, or coarser strata."
             )
+
+
+def __getattr__(name: str) -> object:
+    """Return a strategy that lay here before, which models that are stored name by this module."""
+    if name == "Repeated":
+        return getattr(sys.modules["evenfold.splitters"], name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

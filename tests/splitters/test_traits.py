@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +140,11 @@ def test_numbers_of_numpy_are_numbers(
 def test_a_parameter_of_another_kind_is_answered_in_a_sentence(splitter: Splitter) -> None:
     with pytest.raises(SplitError, match=r"given_pairs|effort"):
         list(splitter.split(np.zeros(30)))
+
+
+@pytest.mark.parametrize(
+    "place", ["blocks.PurgedKFold", "crossed.Crossed", "holdout.Holdout", "kfold.Repeated", "grouped.LeaveOneGroupOut"]
+)
+def test_a_stored_model_finds_a_strategy_where_it_lay_when_it_was_kept(place: str) -> None:
+    module, _, name = place.partition(".")
+    assert getattr(import_module(f"evenfold.splitters.strategies.{module}"), name).__name__ == name
