@@ -79,6 +79,8 @@ def test_every_section_is_there_and_its_numbers_are_those_of_the_balance(name: s
     told = [fold.rows for fold in balance.folds]
     per_fold = len(page.numbers["folds"]) // len(told)
     assert page.numbers["folds"][::per_fold] == told
+    wanted = [fold.wanted for fold in balance.folds]
+    assert wanted[0] is None or page.numbers["folds"][1::per_fold] == wanted
 
 
 def test_what_comes_from_the_data_is_text_and_not_markup() -> None:
