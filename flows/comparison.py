@@ -198,10 +198,11 @@ def _repeatable(pair: Pair, wanted: int) -> tuple[reading.Recipe, ...]:
         raise SplitError("the runs rest on two versions of a split; evaluate the older on the newer (--manifest).")
     recipes, folds = [], []
     for side in (pair.a, pair.b):
-        run, recipe = f"run {side.run_id[:8]} ({side.name})", reading.read_recipe(side.run_id)
+        run = f"run {side.run_id[:8]} ({side.name})"
         again = f"evaluate it again: evenfold evaluate TABLE --manifest {side.tags.get('evenfold.spec', 'NAME')}"
         if side.tags.get("evenfold.record") != "evaluation" or side.tags.get("evenfold.partial"):
             raise SplitError(f"{run} has not every fold, as a look at locked rows has none; {again}.")
+        recipe = reading.read_recipe(side.run_id)
         try:
             work = work_of(recipe.split, recipe.model)
         except (OSError, SplitError) as error:

@@ -222,13 +222,13 @@ def places_table(kind: str, report: BalanceReport, places: Sequence[tuple[str, R
     """Return a row for each fold or part: its rows, what was asked, each figure that any has, and its class shares."""
     figures = [name for name in NUMBERS if any(getattr(place, name) is not None for _, place in places)]
     classes, rows = (report.classes or [])[:MOST_LINES], []
-    is_asked = any(place.wanted is not None for _, place in places)
+    has_quota = any(place.wanted is not None for _, place in places)
     for name, place in places:
-        asked = number(place.wanted, "-" if place.wanted is None else f"{place.wanted:,.1f}")
+        quota = number(place.wanted, "-" if place.wanted is None else f"{place.wanted:,.1f}")
         shares = (place.shares or [nan] * len(classes))[: len(classes)]
-        row = [number(place.rows), *[asked] * is_asked, *(number(getattr(place, figure)) for figure in figures)]
+        row = [number(place.rows), *[quota] * has_quota, *(number(getattr(place, figure)) for figure in figures)]
         rows.append([name, *row, *(number(share, f"{share:.2%}") for share in shares)])
-    return Table(f"Every {kind}", rows, [kind, "rows", *["asked"] * is_asked, *figures, *classes], note)
+    return Table(f"Every {kind}", rows, [kind, "rows", *["asked"] * has_quota, *figures, *classes], note)
 
 
 def balance_blocks(balance: BalanceReport) -> list[Block]:
