@@ -286,6 +286,19 @@ def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
+def is_stale() -> bool:
+    """Return whether a file of the user's code was written again, or is gone, since ``code_of`` has read it here."""
+    try:
+        return any(_stamp(file) != source.stamp for file, source in _READ.copy().items())
+    except OSError:
+        return True
+
+
+def _stamp(file: str) -> tuple[int, int]:
+    status = os.stat(file)
+    return status.st_mtime_ns, status.st_size
+
+
 def _found(name: str) -> ModuleSpec | None:
     """Return where a module lies, as Python would find it; neither it nor its packages are imported."""
     loaded = sys.modules.get(name)
@@ -315,8 +328,7 @@ def _read(name: str, file: str) -> _Source:
     package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
     source = _READ.get(file)
     try:
-        status = os.stat(file)
-        stamp = status.st_mtime_ns, status.st_size
+        stamp = _stamp(file)
         if source is None or source.stamp != stamp:
             if source is not None and loaded is not None and loaded is source.loaded:
                 _warn(f"{name} has changed since it was imported here, and runs as it was; reload it or start anew.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -12,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, wait
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
-from evenfold.splitters import SplitError
+from evenfold.splitters import EvenfoldError, SplitError
+from evenfold.splitters.naming import is_stale
 from evenfold.splitters.untrusted import import_beforehand
 from evenfold.tasks.runtime.home import Settings, cores, environment, overlapping
 from joblib.externals import loky
@@ -41,50 +43,85 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
         return function(*arguments)
     if not seconds > 0:
         raise EvaluationError(f"{name}: time_limit={seconds} is no time to fit in; give more than 0 seconds, or None.")
-    variables = environment() | {CORES: str(cores())}  # not the share that a fit beside it has
-    idle = _IDLE.setdefault(os.getpid(), [])
-    pool = idle.pop() if idle else loky.ProcessPoolExecutor(1, initializer=begin_worker, initargs=(os.getpid(),))
-    loaded = [module for module in sys.modules if module.partition(".")[0] in ("sklearn", "imblearn")]
-    is_usable = False  # by the next fit
     try:
+        pool, is_usable = _worker(name, seconds), False
         try:
-            ready = pool.submit(_prepare, sys.path, variables, os.getcwd(), ["evenfold.tasks.fits", *loaded])
-        except AssertionError:  # of multiprocessing
-            raise EvaluationError(
-                f"{name}: time_limit={seconds:g} asks for a process, and a daemon, such as a worker of Dask, may start "
-                "none; start Dask's workers with the setting distributed.worker.daemon: false."
-            ) from None
-        if not wait([ready], START_SECONDS).done:
-            raise EvaluationError(f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?")
-        ready.result()
-        fit = pool.submit(function, *arguments)
-        if not wait([fit], min(seconds, MOST_SECONDS)).done:
-            raise EvaluationError(
-                f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
-            )
-        is_usable = not isinstance(fit.exception(), BrokenExecutor)
-        result: R = fit.result()
-        return result
+            fit = pool.submit(_run, function, arguments)
+            if not wait([fit], min(seconds, MOST_SECONDS)).done:
+                took = f"{name} took more than its {seconds:g} s and was stopped"
+                raise EvaluationError(f"{took}; raise time_limit, or use a lighter model.")
+            is_usable = isinstance(fit.exception(), EvenfoldError)
+            result: R
+            result, is_usable = fit.result()
+            return result
+        finally:
+            if is_usable:
+                _IDLE[os.getpid()].append(pool)
+            else:
+                pool.shutdown(kill_workers=True)
     except BrokenExecutor as error:
         codes = ", ".join(re.findall(r"\w+\(-?\d+\)", str(error)))
         raise EvaluationError(f"{name}: its process ended with {codes or 'an error'} and no result.") from None
-    finally:
-        if is_usable:
-            idle.append(pool)
-        else:
-            pool.shutdown(kill_workers=True)
 
 
 _IDLE: dict[int, list[Any]] = {}  # of each process, for a fork has none
 
 
-def _prepare(path: list[str], variables: dict[str, str], folder: str, modules: list[str]) -> None:
-    """Make this process like the one that asks for a fit, with what fits need imported."""
+def _worker(name: str, seconds: float) -> Any:
+    """Return a process that is like this one, with what fits need imported: one that waits, or a new one."""
+    variables = environment() | {CORES: str(cores())}  # not the share that a fit beside it has
+    idle = _IDLE.setdefault(os.getpid(), [])
+    loaded = [module for module in list(sys.modules) if module.partition(".")[0] in ("sklearn", "imblearn")]
+    while True:
+        try:
+            pool, is_new = idle.pop(), False
+        except IndexError:
+            pool, is_new = loky.ProcessPoolExecutor(1, initializer=begin_worker, initargs=(os.getpid(),)), True
+        is_alike = False
+        try:
+            ready = pool.submit(_prepare, sys.path, variables, os.getcwd(), ["evenfold.tasks.fits", *loaded])
+            if not wait([ready], START_SECONDS).done:
+                late = f"its process did not start within {START_SECONDS:g} s"
+                raise EvaluationError(f"{name}: {late}; is the machine busy?")
+            if is_alike := ready.result():
+                return pool
+        except BrokenExecutor:
+            if is_new:  # else somebody has killed it while it waited
+                raise
+        except AssertionError:  # of multiprocessing
+            raise EvaluationError(
+                f"{name}: time_limit={seconds:g} asks for a process, and a daemon, such as a worker of Dask, may start "
+                "none; start Dask's workers with the setting distributed.worker.daemon: false."
+            ) from None
+        finally:
+            if not is_alike:
+                pool.shutdown(kill_workers=True)
+
+
+def _prepare(path: list[str], variables: dict[str, str], folder: str, modules: list[str]) -> bool:
+    """Make this process like the one that asks for a fit; return whether code that it has read is as it was."""
     sys.path[:] = path
     os.environ.clear()
     os.environ.update(variables)
     os.chdir(folder)
     import_beforehand(modules)
+    _peak_before()
+    return not is_stale()
+
+
+def _run(function: Callable[..., R], arguments: tuple[Any, ...]) -> tuple[R, bool]:
+    """Return what a function returns, and whether this process is still small: it holds the table of its last fit.
+
+    One that has grown by 300 MB loky would end, with a warning where the next fit is on its way.
+    """
+    return function(*arguments), _peak() - _peak_before() < 200_000
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in kB on Linux
+
+
+_peak_before = cache(_peak)
 
 
 def begin_worker(parent: int) -> None:

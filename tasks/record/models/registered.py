@@ -159,7 +159,7 @@ class RegisteredModel:
         self, withdrawn: Collection[str | None], champion: str | None, about: Mapping[str, str],
         previous: str | None = None,
     ) -> RolledBack:  # fmt: skip
-        """Let none of these versions serve: where one is the champion, ``champion`` is it again, and the model says so.
+        """Where one of these versions is the champion, let ``champion`` be it again, and the model say so.
 
         Each version, and the model, keep who says so, when and why: ``about``. ``previous``: whose place it takes.
         """
@@ -172,9 +172,6 @@ class RegisteredModel:
             self.client.set_registered_model_tag(self.name, tag, done.model_dump_json())
             if champion is not None:
                 self.put_aliases(champion, previous)
-        for alias, version in self.aliases.items():
-            if version in withdrawn and version != previous:
-                self.client.delete_registered_model_alias(self.name, alias)
         return done
 
 

@@ -58,12 +58,17 @@ def alive(pid: str) -> bool:
     return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_limit_changes_no_score(home: Home) -> None:
-    """In a process of its own a fit gives what it gives here, and its predictions are those."""
-    made = split(table(), spec={**SPEC, "name": "limited"}, engine="plain").split
-    free, limited = (fit_fold.fn(made, 0, RIDGE, time_limit=limit) for limit in (None, 300))
-    assert (limited.score.test, limited.score.apparent) == (free.score.test, free.score.apparent)
-    assert limited.predictions.sha256 == free.predictions.sha256
+def test_a_limit_changes_no_score(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own a fit gives what it gives here, by the code of now, and its predictions are those."""
+    monkeypatch.syspath_prepend(tmp_path)
+    made, module = split(table(), spec={**SPEC, "name": "limited"}, engine="plain").split, tmp_path / "of_now.py"
+    for alpha in ("1", "1000"):
+        module.write_text(f"from sklearn.linear_model import Ridge\ndef made():\n    return Ridge(alpha={alpha})\n")
+        sys.modules.pop("of_now", None)
+        model = {"estimator": "of_now:made", "metrics": ["r2"]}
+        free, limited = (fit_fold.fn(made, 0, model, time_limit=limit) for limit in (None, 300))
+        assert (limited.score.test, limited.score.apparent) == (free.score.test, free.score.apparent)
+        assert limited.predictions.sha256 == free.predictions.sha256
 
 
 # Before those whose processes die: it takes the one that is there.
@@ -91,6 +96,8 @@ def test_a_process_that_dies_or_does_not_start_is_a_sentence(
 ) -> None:
     import never_ends  # type: ignore[import-not-found]
 
+    os.kill(within(300, "fold 0", os.getpid), 9)  # one that waits is no fit
+    assert within(300, "fold 0", max, 3, 4) == 4
     with pytest.raises(EvaluationError, match=r"fold 1: its process ended with EXIT\(7\) and no result"):
         within(300, "fold 1", never_ends.dies)
     monkeypatch.setattr("evenfold.tasks.runtime.limits.START_SECONDS", 1e-6)
