@@ -240,7 +240,7 @@ class _Source:
     loaded: object = None
 
 
-_READ: dict[str, _Source] = {}
+READ: dict[str, _Source] = {}  # by this process, of the user's own
 
 
 def code_of(*paths: str | None) -> dict[str, str]:
@@ -286,19 +286,6 @@ def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
-def is_stale() -> bool:
-    """Return whether a file of the user's code was written again, or is gone, since ``code_of`` has read it here."""
-    try:
-        return any(_stamp(file) != source.stamp for file, source in _READ.copy().items())
-    except OSError:
-        return True
-
-
-def _stamp(file: str) -> tuple[int, int]:
-    status = os.stat(file)
-    return status.st_mtime_ns, status.st_size
-
-
 def _found(name: str) -> ModuleSpec | None:
     """Return where a module lies, as Python would find it; neither it nor its packages are imported."""
     loaded = sys.modules.get(name)
@@ -326,16 +313,17 @@ def _read(name: str, file: str) -> _Source:
     module = sys.modules.get(name)
     loaded = getattr(module, "__spec__", None) or module
     package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
-    source = _READ.get(file)
+    source = READ.get(file)
     try:
-        stamp = _stamp(file)
+        status = os.stat(file)
+        stamp = status.st_mtime_ns, status.st_size
         if source is None or source.stamp != stamp:
             if source is not None and loaded is not None and loaded is source.loaded:
                 _warn(f"{name} has changed since it was imported here, and runs as it was; reload it or start anew.")
                 return source
-            source = _READ[file] = _Source(stamp, *_parsed(name, package, Path(file).read_bytes()))
+            source = READ[file] = _Source(stamp, *_parsed(name, package, Path(file).read_bytes()))
     except OSError as error:
-        source = _READ.setdefault(file, _Source((0, 0), ""))
+        source = READ.setdefault(file, _Source((0, 0), ""))
         _warn(f"the code of {name} cannot be read ({error.strerror}), so a change of it is not seen.")
     source.loaded = loaded
     return source

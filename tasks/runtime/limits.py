@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError, SplitError
-from evenfold.splitters.naming import is_stale
+from evenfold.splitters.naming import READ
 from evenfold.splitters.untrusted import import_beforehand
 from evenfold.tasks.runtime.home import Settings, cores, environment, overlapping
 from joblib.externals import loky
@@ -99,14 +99,17 @@ def _worker(name: str, seconds: float) -> Any:
 
 
 def _prepare(path: list[str], variables: dict[str, str], folder: str, modules: list[str]) -> bool:
-    """Make this process like the one that asks for a fit; return whether code that it has read is as it was."""
+    """Make this process like the one that asks for a fit; return whether the user's code is as it was read here."""
     sys.path[:] = path
     os.environ.clear()
     os.environ.update(variables)
     os.chdir(folder)
     import_beforehand(modules)
     _peak_before()
-    return not is_stale()
+    with contextlib.suppress(OSError):  # a file that is gone
+        stamps = [((status := os.stat(file)).st_mtime_ns, status.st_size) for file in READ]
+        return stamps == [source.stamp for source in READ.values()]
+    return False
 
 
 def _run(function: Callable[..., R], arguments: tuple[Any, ...]) -> tuple[R, bool]:

@@ -154,7 +154,8 @@ def end_own_server() -> None:
         # One sender for a process, which would go on with the next server.
         if events := sys.modules.get("prefect.events.worker"):
             events.EventsWorker.drain_all(timeout=5)
-        _end(process.pid)
+        if process.poll() is None:  # else its number may be another's by now
+            _end(process.pid)
     _OWN.clear()
     atexit.unregister(end_own_server)
 

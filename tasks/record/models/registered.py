@@ -159,7 +159,7 @@ class RegisteredModel:
         self, withdrawn: Collection[str | None], champion: str | None, about: Mapping[str, str],
         previous: str | None = None,
     ) -> RolledBack:  # fmt: skip
-        """Where one of these versions is the champion, let ``champion`` be it again, and the model say so.
+        """Let ``champion`` be it again where one of these versions is the champion, and the model say so.
 
         Each version, and the model, keep who says so, when and why: ``about``. ``previous``: whose place it takes.
         """
