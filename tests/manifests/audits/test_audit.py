@@ -166,7 +166,7 @@ def test_features_are_what_a_model_would_see() -> None:
     ("gates", "message"),
     [
         ({"duplicate_row": 0}, "no gate 'duplicate_row'; did you mean duplicate_rows"),
-        *(({"duplicate_rows": limit}, "choose a limit of at least 0") for limit in (-1, "1", float("nan"))),
+        *(({"duplicate_rows": limit}, "choose a limit of at least 0") for limit in (-1, "1", float("nan"), 10**400)),
     ],
 )
 def test_gates_that_are_none_are_refused(gates: dict[str, Any], message: str) -> None:
