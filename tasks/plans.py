@@ -18,7 +18,7 @@ from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.naming import code_of, installed
 from evenfold.splitters.untrusted import is_address
-from evenfold.tasks.preimages import Marks, Preimage
+from evenfold.tasks.preimages import Marks, Preimage, differences
 from evenfold.tasks.runtime.home import Home, Settings
 
 from evenfold import manifests
@@ -27,7 +27,7 @@ from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
 from .references import manifest_folder, versions_below
 from .runtime.home import from_anywhere
-from .store import bucket_of
+from .store import asked, bucket_of
 
 MOST_MARKED = 20_000_000  # rows
 
@@ -93,6 +93,18 @@ def split_parts(decided: Plan | Manifest) -> dict[str, object]:
     decision |= {"holdout": decision["holdout"] | {"fraction": holdout.fraction}} if holdout else {}  # also by default
     parts = {"decision": decision, "algorithm": algorithm, "own_strategy": own or None}
     return parts | {"fingerprint": decided.fingerprint, "parent": getattr(decided, "parent_split_id", None)}
+
+
+def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
+    """Return the differences between the requests of two manifests of a name, in words, as far as they are kept."""
+    past = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
+
+    def parts_of_split(manifest: Manifest) -> dict[str, object]:
+        parts = split_parts(manifest)
+        same = (each for each in past if digest_json({name: each.get(name) for name in parts}) == digest_json(parts))
+        return next(same, parts)
+
+    return differences(parts_of_split(before), parts_of_split(now))
 
 
 def preimage_of(plan: Plan) -> Preimage:

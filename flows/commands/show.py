@@ -17,8 +17,7 @@ from evenfold.reports.page import Page, Paragraph, Table, text_of
 from evenfold.reports.splits.page import checks_table
 from evenfold.reports.texts import page_note, top_of_split
 from evenfold.tasks import Home, SplitRef
-from evenfold.tasks.plans import split_parts
-from evenfold.tasks.preimages import differences
+from evenfold.tasks.plans import decided_otherwise
 
 from .terminal import Words
 
@@ -79,7 +78,7 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
     major, _, minor = split.version.partition(".")
     before = Path(split.uri).parent / f"{int(major) - 1}.0"
     if not cached and minor == "0" and (before / "manifest.json").is_file():
-        apart = "; ".join(differences(split_parts(StoredManifest(before)), split_parts(split.stored())))
+        apart = "; ".join(decided_otherwise(StoredManifest(before), split.stored()))
         console.say(f"  {split.version}, for {apart}; {before.name} stays, and --name keeps them apart")
 
 

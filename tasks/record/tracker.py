@@ -218,13 +218,16 @@ class Tracker:
     def _news(self, run: Run, entry: Entry) -> list[tuple[str, int, float, int]]:
         """Return name, step, value and time of the points to log: at the run's start, or now where some have changed.
 
-        MLflow keeps a point once, however often it is logged, and shows the larger of two at one time. Seconds are
-        those of the first fit: they differ each time.
+        MLflow keeps a point of a run once, however often it is logged, and shows the larger of two at one time; one of
+        a model it refuses again. A kill may have come between two of a series, or between the run's points and those
+        of its model. Seconds are those of the first fit: they differ each time.
         """
         held, start = run.data.metrics, run.info.start_time
         newest = {name: value for (name, _), value in sorted(entry.points.items()) if not name.startswith("seconds_")}
         changed = {name for name, value in newest.items() if str(held.get(name, value)) != str(value)}  # NaN is NaN
-        again = changed | set(entry.series) if changed else newest.keys()  # a kill may have come between any two
+        again = changed | (set(entry.series) if changed or run.info.status != "FINISHED" else set())
+        if entry.recipe is not None and JUDGED not in run.data.tags:
+            again = set(newest)
         when = max(int(time.time() * 1000), start + 1) if changed else start
         return [(*at, value, when) for at, value in entry.points.items() if at[0] in again or at[0] not in held]
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, wait
 from contextvars import ContextVar
 from functools import cache, lru_cache
+from multiprocessing.util import Finalize
 from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
@@ -70,6 +71,8 @@ _IDLE: dict[int, list[Any]] = {}  # of each process, for a fork has none
 def _worker(name: str, seconds: float) -> Any:
     """Return a process that is like this one, with what fits need imported: one that waits, or a new one."""
     variables = environment() | {CORES: str(cores())}  # not the share that a fit beside it has
+    if os.getpid() not in _IDLE:  # a process of a pool waits for those that it has started before loky would end them
+        Finalize(None, lambda: [pool.shutdown(kill_workers=True) for pool in _IDLE[os.getpid()]], exitpriority=100)
     idle = _IDLE.setdefault(os.getpid(), [])
     loaded = [module for module in list(sys.modules) if module.partition(".")[0] in ("sklearn", "imblearn")]
     while True:

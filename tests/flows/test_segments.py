@@ -101,5 +101,5 @@ def test_other_rows_are_refused_at_once(home: Home, tmp_path: Any) -> None:
         evaluated(part(), spec=None, manifest=whole)
     with pytest.raises(SplitError, match=LEFT):
         load_split.fn(whole.split.split_id, str(tmp_path / "part.parquet"))
-    with pytest.raises(SplitError, match="a split that is named"):
+    with pytest.raises(SplitError, match="rows is of no use for a split that is decided now"):
         evaluated(small(), rows="known")

@@ -223,4 +223,4 @@ def test_another_decision_of_the_same_name_says_what_was_asked_otherwise(
     assert [line in out for out in told] == [False, True, False]
     table().assign(cost=1.0 + np.arange(60.0)).to_parquet("visits.parquet")
     assert call(*shlex.split(another)) == 0
-    assert "3.0, for what the split reads changed; 2.0 stays" in capsys.readouterr().out
+    assert "3.0, for column cost changed; 2.0 stays" in capsys.readouterr().out

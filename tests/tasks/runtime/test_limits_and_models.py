@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,13 @@ def test_fits_use_no_more_threads_than_workers_environment_and_affinity_leave() 
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     done = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(2, 2) (1, 1) (1, 1) (1, 1) (1, 1) 1"
+
+
+def test_a_process_that_has_limited_a_fit_ends() -> None:
+    """As the processes of a pool do, which wait for all that they have started."""
+    process = get_context("spawn").Process(target=within, args=(60.0, "fit", abs, -1))
+    process.start()
+    process.join(60)
+    ended = process.exitcode
+    process.kill()
+    assert ended == 0
