@@ -232,7 +232,8 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
         if name not in checks:
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."
             raise SplitError(f"there is no gate {name!r}; {hint}")
-        is_limit = not isinstance(limit, bool) and isinstance(limit, Real) and 0 <= limit <= sys.float_info.max
+        is_number = isinstance(limit, Real) and not isinstance(limit, bool)
+        is_limit = is_number and limit >= 0 and limit <= sys.float_info.max
         if limit != "off" and not is_limit:
             raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
     changed = {
