@@ -184,8 +184,7 @@ def test_fits_use_no_more_threads_than_workers_environment_and_affinity_leave() 
     assert done.stdout.strip() == "(2, 2) (1, 1) (1, 1) (1, 1) (1, 1) 1"
 
 
-def test_a_process_that_has_limited_a_fit_ends() -> None:
-    """As the processes of a pool do, which wait for all that they have started."""
+def test_a_process_of_a_pool_that_has_limited_a_fit_ends() -> None:
     process = get_context("spawn").Process(target=within, args=(60.0, "fit", abs, -1))
     process.start()
     process.join(60)
