@@ -201,5 +201,5 @@ def test_a_specification_names_one_or_several_columns_as_group() -> None:
     read = read_spec({"columns": {"group": ["patient", "device"]}})
     assert read.columns.grouped == ["patient", "device"]
     assert read_spec(read.model_dump(exclude_defaults=True)) == read
-    with pytest.raises(SplitError, match="'patient' and 'device' is named"):
+    with pytest.raises(SplitError, match="'patient' and 'device' are named"):
         decide(SPEC | {"strategy": "KFold"}, visits(1))
