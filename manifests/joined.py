@@ -90,8 +90,7 @@ class Joined:
     @property
     def n_looked_at(self) -> int:
         """Return the number of splits to look at: all of labels, at most 200 pairs or draws."""
-        n = self.manifest.n_splits
-        return n if isinstance(self, JoinedLabels) else min(n, MOST_MEASURED)
+        return min(self.manifest.n_splits, MOST_MEASURED)
 
     @property
     def looked_at(self) -> str:
@@ -218,6 +217,11 @@ class JoinedLabels(Joined):
         """The labels in use."""
         assert isinstance(self.manifest.in_use, Labels)
         return self.manifest.in_use
+
+    @property
+    def n_looked_at(self) -> int:
+        """All splits."""
+        return self.manifest.n_splits
 
     def shares(self) -> dict[int, float]:
         """Return the share of all rows that each code should hold: as recorded, or equal; for given folds too."""
