@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -19,6 +18,7 @@ from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.strategies.parts import PartSplitter, shares_of_parts
 from numpy.typing import NDArray
 
+from . import moved as __getattr__  # noqa: F401
 from .kfold import RARE
 
 Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
@@ -337,10 +337,3 @@ class SpatialBlockKFold(PairSplitter):
         check_number("buffer", self.buffer, "in the unit of coordinates")
         if self.buffer:
             self._require_training(rows, "choose a smaller buffer, or larger blocks")
-
-
-def __getattr__(name: str) -> object:
-    """Return a strategy that lay here before, which models that are stored name by this module."""
-    if name in ("LeaveOneGroupOut", "StratifiedLeaveOneGroupOut"):
-        return getattr(sys.modules["evenfold.splitters"], name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +13,8 @@ from evenfold.splitters.numbers import check_choice, label_type, stable_order
 from evenfold.splitters.packing.cost import group_table
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
+
+from . import moved as __getattr__  # noqa: F401
 
 
 class KFold(LabelSplitter):
@@ -258,10 +259,3 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
                 f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out; "
                 "use LeaveOneGroupOut, or coarser strata."
             )
-
-
-def __getattr__(name: str) -> object:
-    """Return a strategy that lay here before, which models that are stored name by this module."""
-    if name == "Repeated":
-        return getattr(sys.modules["evenfold.splitters"], name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
