@@ -97,9 +97,13 @@ def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractCont
     return hold
 
 
-def environment() -> dict[str, str]:
-    """Return the environment; of a variable that another thread takes away meanwhile, as fits do, nothing is missed."""
-    return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
+def environment(beginning: str = "") -> dict[str, str]:
+    """Return the environment, or what of it begins so in either case.
+
+    Of a variable that another thread takes away meanwhile, as fits do, nothing is missed.
+    """
+    names = [name for name in list(os.environ) if name.upper().startswith(beginning)]
+    return {name: value for name in names if (value := os.environ.get(name)) is not None}
 
 
 @cache  # of this process, before a fit under way has limited it
@@ -148,7 +152,7 @@ class Settings(BaseSettings):
     @classmethod
     def here(cls) -> Settings:
         """Return the settings of this process; raises SplitError that names the first which does not fit."""
-        return _read(tuple(item for item in environment().items() if item[0].upper().startswith("EVENFOLD_")))
+        return _read(tuple(environment("EVENFOLD_").items()))
 
 
 @lru_cache(maxsize=8)
