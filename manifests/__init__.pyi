@@ -42,12 +42,10 @@ from .tables.canonical import (
     column_types as column_types,
     digests_of as digests_of,
     require_columns as require_columns,
-    require_complete as require_complete,
 )
 from .tables.keys import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .tables.read import (
     NoRoomError as NoRoomError,
-    column_names as column_names,
     data_files as data_files,
     fits_in_memory as fits_in_memory,
     read_table as read_table,

@@ -28,19 +28,9 @@ FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
 
 
 @overload
-def decide(
-    spec: Any = None,
-    data: Any = None,
-    *,
-    engine: EngineName = "auto",
-    memory: str | int | None = None,
-    to: str | Path,
-    **fields: Any,
-) -> StoredManifest: ...
+def decide(spec: Any = None, data: Any = None, *, to: str | Path, **fields: Any) -> StoredManifest: ...
 @overload
-def decide(
-    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None, **fields: Any
-) -> Manifest: ...
+def decide(spec: Any = None, data: Any = None, **fields: Any) -> Manifest: ...
 def decide(
     spec: Any = None,
     data: Any = None,

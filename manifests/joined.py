@@ -19,7 +19,7 @@ from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .spec import Columns
 from .store.state import is_numeric_target
-from .tables.canonical import canonical_table, encoded, numbered, require_complete, require_years, to_numpy
+from .tables.canonical import canonical_table, encoded, numbered, require_years, to_numpy
 from .tables.keys import Lookup, pseudonyms
 from .tables.read import source_of
 from .tables.source import Source
@@ -113,8 +113,7 @@ class Joined:
         """Raise SplitError where a column has holes in rows that do not wait."""
         column = self.column(name)
         values = column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column
-        spec = self.manifest.spec
-        require_complete(values, name, groups=spec.columns.grouped, alone=spec.missing_group == "alone")
+        self.manifest.spec.require_complete(pa.table({name: values}))
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of the data in its canonical type, or its pseudonyms; SplitError where there is none."""

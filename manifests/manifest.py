@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import amount, is_pseudonym, listed
 from evenfold.manifests.tables.keys import Lookup, WhichRows, digest_keys, key_table, positions_in
-from evenfold.manifests.tables.read import column_names, read_table
+from evenfold.manifests.tables.read import read_table, source_of
 from evenfold.splitters import Pair, SplitError, Splitter, Stream
 from evenfold.splitters.errors import Displayed, above
 from evenfold.splitters.kernels import CALIBRATION
@@ -341,7 +341,7 @@ class Manifest(Displayed):
         """
         if self.keys is None:
             return ManifestCV(self, np.arange(self.n), self.n).split(X, y)
-        absent = [name for name in self.spec.columns.key if not hasattr(X, "columns") or name not in column_names(X)]
+        absent = [name for name in self.spec.columns.key if not hasattr(X, "columns") or name not in source_of(X).names]
         if absent:
             raise SplitError(
                 f"X has no column {listed(absent)}, by which rows are joined; pass cv=manifest.as_cv(frame), with the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ from evenfold.manifests.tables.canonical import (
     amount,
     canonical_table,
     coded,
-    column_types,
     digests_of,
     key_order,
     listed,
@@ -23,14 +22,14 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
     verb,
 )
-from evenfold.manifests.tables.keys import content_of, encoded_first, key_values, label_ends, matured, waiting_keys
+from evenfold.manifests.tables.keys import fingerprint, key_table, key_values, label_ends, matured, with_keys
 from evenfold.manifests.tables.read import source_of
-from evenfold.manifests.tables.source import NO_ONE_TYPE
+from evenfold.manifests.tables.source import NO_ONE_TYPE, Source
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.errors import shown
 from evenfold.splitters.kernels import HOLDOUT, Stream
-from evenfold.splitters.numbers import CLASSES_VERSION, Coded, digest_json, label_type
+from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.wrappers import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray
@@ -43,6 +42,40 @@ from .store.state import GroupTable, State, first_entity_table, first_state, is_
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 Decided = tuple[Membership, pa.Table | None, State | None]
+
+
+Ordered = tuple[SplitSpec, dict[str, str], pa.Table, pa.Table | None]
+
+
+def in_key_order(
+    read: pa.Table, used: list[str], spec: SplitSpec, types: Mapping[str, str], known: pa.Table | None = None,
+    is_canonical: bool = False,
+) -> Ordered:  # fmt: skip
+    """Return the ``used`` columns of the rows that can be split: canonical, encoded, in key order; then what waits.
+
+    Before them the specification and the types by which they were read; after them the keys of rows that wait, in
+    order. ``types`` are of the manifest that the rows join, and ``known`` its keys; empty where one is decided now.
+    Columns that are canonical already stay where they lie on disk. Raises SplitError for missing values and for keys
+    that repeat.
+    """
+    rows, waiting = matured(read, spec, {**types, **spec.types}, known)
+    table = rows.select(used) if is_canonical else canonical_table(rows, used, {**types, **spec.types})
+    spec.require_complete(table.drop_columns(spec.columns.key))
+    spec, kinds, table = with_keys(table, spec, types)
+    key = spec.key_names
+    try:
+        order = key_order(table, key) if key else None
+    except SplitError:
+        if spec.columns.fold in used:  # of rows of one key in several folds the folds are wrong, not the key
+            _require_one_fold(table, key, str(spec.columns.fold))
+        raise
+    table = table if order is None else table.take(order)
+    if waiting is not None:
+        waiting = key_table(waiting, spec, kinds)
+        order = key_order(waiting, key)
+        key_order(pa.concat_tables([table.select(key), waiting]), key)  # unique among all
+        waiting = waiting if order is None else waiting.take(order)
+    return spec, kinds, table, waiting
 
 
 def in_several_folds(table: pa.Table, columns: list[str], fold: str) -> pa.Table:
@@ -73,23 +106,10 @@ class Plan:
     def __init__(self, spec: Any, data: Any, *, in_order: bool = False) -> None:
         """Read and check the used columns of ``data``; ``in_order``: they are canonical already, and in key order."""
         self.spec = read_spec(spec)
-        table, waiting = self._canonical_rows(data, in_order)
-        self.spec.require_complete(table.drop_columns(self.spec.columns.key))
-        self.types = column_types(table)
-        if self.spec.key_encoding:
-            self.spec, table, self.types = encoded_first(table, self.spec)
+        self.spec, self.types, self.table, self.waiting = self._ordered(source_of(data, self.spec.types), in_order)
         self.key = self.spec.key_names
-        try:
-            order = key_order(table, self.key) if self.key else None
-        except SplitError:
-            if self.spec.columns.fold:  # of rows of one key in several folds the folds are wrong, not the key
-                _require_one_fold(table, self.key, self.spec.columns.fold)
-            raise
-        self.table = table if order is None else table.take(order)
-        self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
         self.digests = digests_of(self.table)
-        alone = self.waiting is None
-        self.fingerprint = digest_json(self.digests) if alone else content_of(self.digests, self.waiting)
+        self.fingerprint = fingerprint(self.digests, self.waiting)
         self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
         if code := strategy_code(self.spec.strategy, self.spec.params):
             self.algorithm["version"] = f"{self.splitter.version}{code}"
@@ -100,17 +120,16 @@ class Plan:
             self.algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
         self.plan_id = self.spec.plan_id(self.types, self.fingerprint, self.algorithm)
 
-    def _canonical_rows(self, data: Any, in_order: bool) -> tuple[pa.Table, pa.Table | None]:
-        """Choose a strategy where none is named; return the used columns, and as they were read of rows that wait."""
-        types, roles, source = dict(self.spec.types), self.spec.columns.roles(), source_of(data, self.spec.types)
+    def _ordered(self, source: Source, in_order: bool) -> Ordered:
+        """Choose a strategy where none is named, and return what ``in_key_order`` does of the columns that it needs."""
+        types, roles = dict(self.spec.types), self.spec.columns.roles()
         if not in_order:  # there are the used ones alone
             require_columns([*roles, *types], source.names)
-        # Without a copy where it lies on disk.
-        canonical = pa.Table.select if in_order else partial(canonical_table, types=types)
         # What chooses a strategy is read together with what it will need, and once.
         table = source.table(roles) if roles and not self.spec.strategy else None
         if not self.spec.strategy:
-            chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical(table, [name]).column(0)))
+            plain = pa.Table.select if in_order else partial(canonical_table, types=types)
+            chosen = default_strategy(self.spec, lambda name: is_numeric_target(plain(table, [name]).column(0)))
             self.spec = self.spec.model_copy(update={"strategy": chosen})
         self.splitter = self.spec.splitter()
         self.packs_groups = bool(self.splitter.by_group_table and self.spec.columns.group)
@@ -120,13 +139,12 @@ class Plan:
         used = used_columns(self.spec, self.splitter.needs)
         if not used:  # of a plain k-fold without a key the number of rows alone has to be known
             n = source.n_rows or source.table(source.names[:1]).num_rows
-            return pa.table({"row": np.arange(n)}), None
+            return self.spec, {"row": "int"}, pa.table({"row": np.arange(n)}), None
         table = source.table(used) if table is None else table
         for field in table.select(used).schema:
             if field.name not in types and NO_ONE_TYPE in (field.metadata or {}):
                 raise SplitError(field.metadata[NO_ONE_TYPE].decode())
-        table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)
-        return canonical(table, used), waiting
+        return in_key_order(table, used, self.spec, {}, is_canonical=in_order)
 
     @property
     def n(self) -> int:

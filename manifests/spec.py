@@ -8,18 +8,36 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed, require_complete
+import pyarrow.compute as pc
+from evenfold.manifests.tables.canonical import (
+    ColumnType,
+    is_pseudonym,
+    listed,
+    require_none,
+    require_years,
+    to_numpy,
+)
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.base import defaults_of, strategy_made, strategy_recipe
 from evenfold.splitters.errors import reason_of, shown
-from evenfold.splitters.numbers import digest_json, plain_numbers
+from evenfold.splitters.numbers import digest_json, plain_numbers, require_present
 from evenfold.splitters.untrusted import read_document, require_bounded, require_readable
 from pydantic import Field, ValidationError, model_validator
 
 from .fields import Algorithm, GateLimits, KeyEncoding, Length, LockedPart, Names, Strict, Whole, also, explain
 
 ROW_KEY = "row_key"  # the pseudonym in place of a key
+ENORMOUS = 1e150  # of larger numbers no variance can be had: the largest float is about 1.8e308
+LET_WAIT = (
+    "drop those rows, or let them wait outside of every split: with a key, --missing-target wait (missing_target: wait "
+    "in a specification)."
+)
+ALONE = (
+    "drop those rows, or let each stand alone, as a group of its own: --missing-group alone (missing_group: alone in a "
+    "specification)."
+)
 
 
 def name_like(text: str) -> str:
@@ -248,10 +266,21 @@ class SplitSpec(Strict):
         return Crossed(strategy, random_state=self.seed) if self.group_mode == "cross" else strategy
 
     def require_complete(self, table: pa.Table) -> None:
-        """Raise SplitError where a canonical column misses values, or has such as cannot be used."""
-        target, groups, alone = self.columns.target, self.columns.grouped, self.missing_group == "alone"
-        for name in table.column_names:
-            require_complete(table.column(name), name, target, groups, alone=alone)
+        """Raise SplitError where a canonical column misses values, or has infinite or enormous ones, counting them.
+
+        The error says how rows without a target or a group are left out; with ``missing_group: alone`` groups may be
+        missing. In columns of groups, which are only compared, any finite number will do.
+        """
+        groups, alone = self.columns.grouped, self.missing_group == "alone"
+        mends = {self.columns.target: LET_WAIT} | dict.fromkeys(groups, ALONE)
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if column.null_count and not (alone and name in groups):
+                require_present(to_numpy(column), f"column {name!r}", mends.get(name, "drop or fill those rows first."))
+            require_years(column, name)
+            if pa.types.is_floating(column.type):
+                enormous = pc.greater(pc.abs(column), np.finfo(np.float64).max if name in groups else ENORMOUS)
+                mend = "divide the column, whose squares are added up, or correct those rows"
+                require_none(enormous, name, f"is infinite or beyond {ENORMOUS:g}", mend)
 
     def pseudonyms(self) -> list[str]:
         """Return the columns beside the key of which no manifest, log or page holds a value as it was."""

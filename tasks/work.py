@@ -64,7 +64,7 @@ class Work:
     @cached_property
     def keys_digest(self) -> str:
         """Return the digest of the keys, "positions" where there are none."""
-        return "positions" if self.keys is None else manifests.fingerprint(self.keys)
+        return "positions" if self.keys is None else digest_json(manifests.digests_of(self.keys))
 
     def without_metrics(self) -> Work:
         """Return the same with a recipe that names no metrics, by which nothing is learnt."""

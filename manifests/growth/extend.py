@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import LOCKED, UNKNOWN
-from evenfold.manifests.plan import used_columns
+from evenfold.manifests.plan import in_key_order, used_columns
 from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
 from evenfold.manifests.store.write import write_manifest
-from evenfold.manifests.tables.canonical import amount, canonical_table, digests_of, key_order, listed, verb
-from evenfold.manifests.tables.keys import content_of, matured, positions_in, waiting_keys, with_keys
+from evenfold.manifests.tables.canonical import amount, digests_of, listed, verb
+from evenfold.manifests.tables.keys import fingerprint, positions_in
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Predefined, SplitError, all_strategies
 from evenfold.splitters.errors import shown
@@ -157,7 +157,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: pa.Tab
     order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in both.column_names]).to_numpy()
     keys = both.take(order).combine_chunks()
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
-    codes, content = manifest.membership.codes, content_of(digests_of(arrival.table), arrival.waiting)
+    codes, content = manifest.membership.codes, fingerprint(digests_of(arrival.table), arrival.waiting)
     algorithm, parent = manifest.algorithm | {"growing": GROWING_VERSION}, manifest.split_id
     return manifest.altered(
         group_table=growth.groups,
@@ -194,14 +194,9 @@ class Arrival:
             raise SplitError(
                 "a batch alone does not say which targets are known by now; pass the whole table, without batch."
             )
-        read, waiting = matured(read_table(data, used, spec.types), spec, manifest.types, manifest.keys)
-        table = canonical_table(read, used, {**manifest.types, **spec.types})
-        spec.require_complete(table.drop_columns(spec.columns.key))
-        table = with_keys(table, spec, manifest.types)
-        order = key_order(table, manifest.keys.column_names)
-        self.table = table if order is None else table.take(order)
-        self.keys = self.table.select(manifest.keys.column_names)
-        self.waiting = waiting_keys(waiting, spec, manifest.types, self.keys)
+        read = read_table(data, used, spec.types)
+        _, _, self.table, self.waiting = in_key_order(read, used, spec, manifest.types, manifest.keys)
+        self.keys = self.table.select(spec.key_names)
         self.known = positions_in(manifest.keys, self.keys)
         is_new = self.known < 0
         # Of a new row row 0 is read here, and what is read is set next.
@@ -212,7 +207,7 @@ class Arrival:
         if batch and older.size:
             key = ", ".join(map(shown, self.keys.slice(int(np.argmin(is_new)), 1).to_pylist()[0].values()))
             raise SplitError(
-                f"{older.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(older.size, 'is', 'are')} "
+                f"{older.size:,} of {amount(self.table.num_rows, 'row')} of the batch {verb(older.size, 'is', 'are')} "
                 f"in the manifest already (first key {key}); pass new rows only, or the whole table without batch."
             )
         absent = manifest.status != DELETED

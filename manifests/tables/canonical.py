@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
@@ -187,16 +187,14 @@ def _composed(text: pa.Array) -> pa.Array:
     return pc.replace_with_mask(text, odd, pa.array(values, text.type))
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
+def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Return a column as one array."""
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     """Return a canonical column as an array that a strategy reads; missing values stay visible as None or NaN."""
-    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
-    return np.asarray(array.to_numpy(zero_copy_only=False))
+    return np.asarray(whole(column).to_numpy(zero_copy_only=False))
 
 
 def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
@@ -207,13 +205,13 @@ def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
 
 def encoded(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return a code per row by first appearance, -1 where its value is missing, and the values."""
-    codes = (whole(column) if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+    codes = whole(column).dictionary_encode()
     return codes.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64), codes.dictionary
 
 
 def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], pa.Array]:
     """Return a code per row by first appearance, and the values; each missing one is another, for nothing is known."""
-    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
+    array = whole(column)
     from pandas import factorize
 
     if array.null_count:
@@ -236,7 +234,7 @@ def filled(array: pa.Array) -> pa.Array:
 
 def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
     """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
-    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
+    array = whole(column)
     digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
     if array.null_count:
         # Where values are missing comes before the values, for 0 and "" stand in their places.
@@ -268,44 +266,15 @@ def digests_of(table: pa.Table) -> Digests:
     return {"rows": table.num_rows, "columns": columns}
 
 
-ENORMOUS = 1e150  # of larger numbers no variance can be had: the largest float is about 1.8e308
-LET_WAIT = (
-    "drop those rows, or let them wait outside of every split: with a key, --missing-target wait (missing_target: wait "
-    "in a specification)."
-)
-ALONE = (
-    "drop those rows, or let each stand alone, as a group of its own: --missing-group alone (missing_group: alone in a "
-    "specification)."
-)
-
-
-def require_complete(
-    column: pa.ChunkedArray, name: str, target: str | None = None, groups: Collection[str] = (), alone: bool = False
-) -> None:
-    """Raise SplitError where a canonical column has missing, infinite or enormous values, counting them.
-
-    Of the ``target`` the error says how rows without one are left out. In columns of ``groups`` any finite number will
-    do; with ``alone`` they may miss values.
-    """
-    if column.null_count and not (alone and name in groups):
-        mends = {target: LET_WAIT} | dict.fromkeys(groups, ALONE)
-        require_present(to_numpy(column), f"column {name!r}", **({"mend": mends[name]} if name in mends else {}))
-    require_years(column, name)
-    if pa.types.is_floating(column.type):
-        most = np.finfo(np.float64).max if name in groups else ENORMOUS  # groups are only compared
-        enormous = pc.greater(pc.abs(column), most)
-        what = f"is infinite or beyond {ENORMOUS:g}"
-        _require_none(enormous, name, what, "divide the column, whose squares are added up, or correct those rows")
-
-
 def require_years(column: pa.ChunkedArray, name: str) -> None:
     """Raise SplitError for times that Python's own cannot say."""
     if pa.types.is_temporal(column.type):
         latest = pa.scalar(date.max if pa.types.is_date(column.type) else datetime.max, column.type)
-        _require_none(pc.greater(column, latest), name, "holds times beyond the year 9999", "correct those rows")
+        require_none(pc.greater(column, latest), name, "holds times beyond the year 9999", "correct those rows")
 
 
-def _require_none(odd: pa.ChunkedArray, name: str, what: str, mend: str) -> None:
+def require_none(odd: pa.ChunkedArray, name: str, what: str, mend: str) -> None:
+    """Raise SplitError, which says ``what`` is wrong and how to ``mend`` it, where any row of a column is odd."""
     rows = np.flatnonzero(odd.fill_null(False).to_numpy())
     if rows.size:
         where = f"in {rows.size:,} of {len(odd):,} rows (first at {first_rows(rows)})"
@@ -318,6 +287,9 @@ def require_key(column: pa.ChunkedArray, name: str) -> None:
         require_present(to_numpy(column), f"key column {name!r}", "every row needs a key.")
 
 
+STRETCH = 1 << 20
+
+
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     """Return the positions of the rows in ascending key order, or None where they are in order already.
 
@@ -327,51 +299,37 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     for name in key:
         require_key(table.column(name), name)
         require_years(table.column(name), name)
-    if _ascending(table, key):
-        return None
     keys = table.select(key)
+    if _ascending(keys):
+        return None
     if len(key) == 1 and not pa.types.is_large_string(keys.column(0).type):
         order = stable_order(to_numpy(keys.column(0)))
     else:
         order = np.asarray(pc.sort_indices(keys, [(name, "ascending") for name in key]).to_numpy(), dtype=np.int64)
     ordered = keys.take(order)
-    if not _ascending(ordered, key):
-        raise _not_unique(ordered, key, order)
-    return order
-
-
-STRETCH = 1 << 20
-
-
-def _steps(table: pa.Table, key: list[str]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Yield of each row but the first whether its key is above that of the one before it, and whether it is the same.
-
-    A stretch at a time.
-    """
-    for start in range(0, max(table.num_rows - 1, 0), STRETCH):
-        same = np.ones(min(STRETCH, table.num_rows - 1 - start), dtype=np.bool_)
-        above = np.zeros_like(same)
-        for name in key:
-            column = whole(table.column(name).slice(start, STRETCH + 1))
-            column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
-            before, after = column[:-1], column[1:]
-            above |= same & pc.less(before, after).to_numpy(zero_copy_only=False)
-            same &= pc.equal(before, after).to_numpy(zero_copy_only=False)
-        yield above, same
-
-
-def _ascending(table: pa.Table, key: list[str]) -> bool:
-    """Return whether keys are strictly ascending already: then nothing need be sorted."""
-    return all(above.all() for above, _ in _steps(table, key))
-
-
-def _not_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> SplitError:
-    repeats = np.flatnonzero(np.concatenate([same for _, same in _steps(ordered, key)]))
+    if _ascending(ordered):
+        return order
+    same = [pc.equal(column[1:], column[:-1]) for column in map(whole, ordered.columns)]
+    repeats = np.flatnonzero(np.logical_and.reduce(same))
     at = int(repeats[0])
-    first = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
-    return SplitError(
+    first = ", ".join(str(value) for value in ordered.slice(at, 1).to_pylist()[0].values())
+    raise SplitError(
         f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
         f"{verb(repeats.size, 'repeats', 'repeat')} an earlier key "
         f"(first {shown(first)!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
         "name a unique key, or several columns that are unique together."
     )
+
+
+def _ascending(keys: pa.Table) -> bool:
+    """Return whether keys are strictly ascending, looked at a stretch at a time: then nothing need be sorted."""
+    for start in range(0, max(keys.num_rows - 1, 0), STRETCH):
+        above, same = np.False_, np.True_
+        for column in keys.columns:
+            part = whole(column.slice(start, STRETCH + 1))
+            part = part.cast(pa.int8()) if pa.types.is_boolean(part.type) else part
+            above = above | same & pc.less(part[:-1], part[1:]).to_numpy(zero_copy_only=False)
+            same = same & pc.equal(part[:-1], part[1:]).to_numpy(zero_copy_only=False)
+        if not np.all(above):
+            return False
+    return True

@@ -36,15 +36,6 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 @dataclass(frozen=True)
-class Dialect:
-    """The dialect of a CSV file."""
-
-    separator: str = ","
-    decimal: str = "."
-    day_first: bool = False
-
-
-@dataclass(frozen=True)
 class CsvFile:
     """A CSV file; ``types`` say how text is to be understood. It is sniffed once.
 
@@ -55,8 +46,8 @@ class CsvFile:
     types: Mapping[str, str]
 
     @cached_property
-    def dialect(self) -> Dialect:
-        """The dialect of the file, from its first 64 kB; the same bytes always give the same answer.
+    def dialect(self) -> tuple[str, str, bool]:
+        """The separator, the decimal mark, and whether days stand first, from the first 64 kB of the file.
 
         The separator is the one that stands equally often in the header and in every line after it, most often if
         several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65
@@ -81,7 +72,7 @@ class CsvFile:
         points = any(map(re.compile(r"-?\d+\.\d+").fullmatch, fields))
         dotted = [field for field in fields if re.match(r"\d+\.\d+\.\d", field)]
         days = bool(dotted) and all(DAY.fullmatch(field) for field in dotted)
-        return Dialect(separator, "," if commas and not points and separator != "," else ".", days)
+        return separator, "," if commas and not points and separator != "," else ".", days
 
     @cached_property
     def names(self) -> list[str]:
@@ -193,14 +184,15 @@ class CsvFile:
             raise SplitError(f"{self.path} holds a quote that is opened and not closed where the value ends; close it.")
 
     def _options(self, fields: Iterable[pa.Field] = ()) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
+        separator, decimal, days = self.dialect
         # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
         declared = {name: ARROW_TYPES[kind] for name, kind in self.types.items() if kind != "timestamp"}
         seen = {field.name: field.type for field in fields}
-        convert = pa.csv.ConvertOptions(column_types=seen | declared, decimal_point=self.dialect.decimal)
+        convert = pa.csv.ConvertOptions(column_types=seen | declared, decimal_point=decimal)
         convert.strings_can_be_null = "text" not in self.types.values()  # else see _texts_missing
-        convert.timestamp_parsers = DAY_FIRST if self.dialect.day_first else []
+        convert.timestamp_parsers = DAY_FIRST if days else []
         # Not by a line break within quotes, wherever a block of the file ends.
-        return pa.csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True), convert
+        return pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True), convert
 
 
 def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:

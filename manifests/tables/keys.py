@@ -28,11 +28,8 @@ from .canonical import (
     canonical_table,
     column_types,
     digest_column,
-    digests_of,
     is_pseudonym,
     key_order,
-    require_columns,
-    require_complete,
     require_key,
     to_numpy,
     whole,
@@ -41,8 +38,8 @@ from .canonical import (
 WhichRows = Literal["all", "known"]
 
 
-def secret_of(spec: SplitSpec) -> bytes:
-    """Return the secret that keys are encoded with; raises SplitError where its variable is not set."""
+def _secret(spec: SplitSpec) -> bytes:
+    """Return the secret that keys are encoded with; SplitError where its variable is not set."""
     assert spec.key_encoding is not None
     value = os.environ.get(spec.key_encoding.secret)
     if not value:
@@ -52,34 +49,14 @@ def secret_of(spec: SplitSpec) -> bytes:
     return value.encode()
 
 
+def _digests(spec: SplitSpec, rows: Iterable[list[Any]]) -> Iterator[bytes]:
+    secret = _secret(spec)
+    return (hmac.digest(secret, canonical_json(values).encode(), "sha256") for values in rows)
+
+
 @lru_cache(maxsize=16)
 def _slow(secret: bytes, salt: bytes) -> str:
     return hashlib.scrypt(secret, salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=16).hex()
-
-
-def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.Table:
-    """Return a canonical table with pseudonyms in place of what the specification has encoded.
-
-    The key columns are replaced by ``row_key``, the first 64 bits of HMAC-SHA256(secret, key) as a signed integer, or
-    the first 128 as text; a group column, and one that is stratified on, by such text under its own name. ``types``:
-    of the manifest, which remember what is encoded and with which secret, by a check value; empty where it is decided
-    now. Raises SplitError for a secret that is not the one that the manifest was made with. About a microsecond a row.
-    """
-    if not spec.key_encoding:
-        return table
-    if {kind for kind in types.values() if is_pseudonym(kind)} - {_pseudonym(spec)}:
-        raise SplitError(
-            f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with; set the "
-            "right one."
-        )
-    # A manifest's types know best what is encoded.
-    wanted = [name for name, kind in types.items() if is_pseudonym(kind)] if types else spec.pseudonyms()
-    encoded = {name: pseudonyms(table.column(name), spec) for name in wanted if name in table.column_names}
-    keys = _encoded(table.select(spec.columns.key), spec) if spec.columns.key else None
-    table = table.drop_columns([*spec.columns.key, *(name for name in encoded if name not in spec.columns.key)])
-    for name, column in (encoded | ({} if keys is None else {ROW_KEY: keys})).items():
-        table = table.append_column(name, column)
-    return table
 
 
 def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
@@ -95,49 +72,53 @@ def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     return pa.array(names, pa.large_string()).take(encoded.indices)
 
 
-def _digests(spec: SplitSpec, values: Iterable[list[Any]]) -> Iterator[bytes]:
-    secret = secret_of(spec)
-    return (hmac.digest(secret, canonical_json(each).encode(), "sha256") for each in values)
+def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tuple[SplitSpec, dict[str, str], pa.Table]:
+    """Return a canonical table with pseudonyms in place of what is encoded; before it the specification and its types.
 
-
-def encoded_first(table: pa.Table, spec: SplitSpec) -> tuple[SplitSpec, pa.Table, dict[str, str]]:
-    """Return a specification with the types of its keys, its canonical table with pseudonyms, and the types of that.
-
-    Pseudonyms do not tell what they are made of, and 5, 5.0 and "5" are one key only as long as they are read alike.
-    The type of a pseudonym says how it was made.
+    The key columns are replaced by ``row_key``, the first 64 bits of HMAC-SHA256(secret, key) as a signed integer, or
+    the first 128 as text; a group column, and one that is stratified on, by such text under its own name. ``types``:
+    of the manifest, which remember what is encoded and with which secret, by a check value; empty where it is decided
+    now, of which the specification then has the types of the keys, for 5, 5.0 and "5" are one key only as long as they
+    are read alike. Raises SplitError for a secret that is not the one that the manifest was made with. About a
+    microsecond a row.
     """
-    types = column_types(table)
-    spec = spec.model_copy(update={"types": spec.types | {name: types[name] for name in spec.columns.key}})
-    encoded = with_keys(table, spec, {})
-    pseudonym = _pseudonym(spec)
-    names = [name for name in (ROW_KEY, *spec.pseudonyms()) if name in encoded.column_names]
-    return spec, encoded, column_types(encoded) | dict.fromkeys(names, pseudonym)
+    key, kinds = spec.columns.key, dict(types) or column_types(table)
+    if not spec.key_encoding:
+        return spec, kinds, table
+    # It tells one secret from another, is slow to guess by, and of no other name.
+    check = _slow(_secret(spec), f"evenfold key check 2/{spec.name}".encode())
+    pseudonym = f"{PSEUDONYM}{spec.key_encoding.bits}:2-{check}"
+    if {kind for kind in types.values() if is_pseudonym(kind)} - {pseudonym}:
+        raise SplitError(
+            f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with; set the "
+            "right one."
+        )
+    # A manifest's types know best what is encoded.
+    wanted = [name for name, kind in types.items() if is_pseudonym(kind)] if types else spec.pseudonyms()
+    encoded = {name: pseudonyms(table.column(name), spec) for name in wanted if name in table.column_names}
+    if key:
+        for name in key:
+            require_key(table.column(name), name)
+        rows = zip(*(table.column(name).to_pylist() for name in key), strict=True)
+        texts = ([value if isinstance(value, (str, int, float)) else str(value) for value in row] for row in rows)
+        if spec.key_encoding.bits == 64:
+            numbers = (int.from_bytes(digest[:8], "big", signed=True) for digest in _digests(spec, texts))
+            encoded[ROW_KEY] = pa.array(numbers, pa.int64())
+        else:
+            encoded[ROW_KEY] = pa.array((digest[:16].hex() for digest in _digests(spec, texts)), pa.large_string())
+    table = table.drop_columns([name for name in table.column_names if name in (*key, *encoded)])
+    for name, column in encoded.items():
+        table = table.append_column(name, column)
+    if not types:
+        spec = spec.model_copy(update={"types": spec.types | {name: kinds[name] for name in key}})
+        kinds = column_types(table) | dict.fromkeys(encoded, pseudonym)
+    return spec, kinds, table
 
 
 def key_table(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.Table:
     """Return the keys of ``table`` as the manifest holds them; SplitError where a key column is absent."""
-    require_columns(spec.columns.key, table.column_names)
     plain = canonical_table(table, spec.columns.key, {**types, **spec.types})
-    return with_keys(plain, spec, types).select(spec.key_names)
-
-
-def _pseudonym(spec: SplitSpec) -> str:
-    """Return the type of a pseudonym: it tells one secret from another, is slow to guess by, and of no other name."""
-    assert spec.key_encoding is not None
-    check = _slow(secret_of(spec), f"evenfold key check 2/{spec.name}".encode())
-    return f"{PSEUDONYM}{spec.key_encoding.bits}:2-{check}"
-
-
-def _encoded(keys: pa.Table, spec: SplitSpec) -> pa.Array:
-    assert spec.key_encoding is not None
-    for name in keys.column_names:
-        require_key(keys.column(name), name)
-    rows = zip(*(column.to_pylist() for column in keys.columns), strict=True)
-    texts = ([value if isinstance(value, (str, int, float)) else str(value) for value in values] for values in rows)
-    digests = _digests(spec, texts)
-    if spec.key_encoding.bits == 64:
-        return pa.array((int.from_bytes(digest[:8], "big", signed=True) for digest in digests), pa.int64())
-    return pa.array((digest[:16].hex() for digest in digests), pa.large_string())
+    return with_keys(plain, spec, types)[2].select(spec.key_names)
 
 
 def key_values(keys: pa.Table) -> NDArray[Any]:
@@ -155,17 +136,12 @@ def digest_keys(keys: pa.Table | None, n: int) -> str:
     return digest_json([digest_column(keys.column(name)).hex() for name in keys.column_names])
 
 
-def fingerprint(table: pa.Table) -> str:
-    """Return what names the content of a canonical table in key order.
+def fingerprint(digests: Digests, waiting: pa.Table | None = None) -> str:
+    """Return what names the content of a canonical table in key order, and the keys of rows that wait beside it.
 
     Independent of container, width of types, column order and row order (the table comes in key order).
     One changed value, one row more or less, or another type changes it.
     """
-    return digest_json(digests_of(table))
-
-
-def content_of(digests: Digests, waiting: pa.Table | None) -> str:
-    """Return the fingerprint of a table and of the keys of the rows that wait beside it, if any do."""
     content = digest_json(digests)
     return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
 
@@ -277,14 +253,11 @@ def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDA
     columns = spec.columns
     if not spec.says_when_known or columns.time is None:
         return None
-    times, *ends = (_complete(column(name), name) for name in (columns.time, columns.label_end) if name)
+    plain = pa.table({name: column(name) for name in (columns.time, columns.label_end) if name})
+    spec.require_complete(plain)
+    times, *ends = map(to_numpy, plain.columns)
     times = times_of(times, columns.time)
     return ends_of(ends[0], times) if ends else np.asarray(times + gap_of(spec.label_horizon, times, "label_horizon"))
-
-
-def _complete(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    require_complete(column, name)
-    return to_numpy(column)
 
 
 def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> NDArray[np.bool_]:
@@ -297,28 +270,24 @@ def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> 
         waits |= table.column(columns.target).is_null(nan_is_null=True).to_numpy()
     if spec.on_immature == "use" or columns.time is None:
         return waits
-
-    def column(name: str) -> pa.ChunkedArray:
-        return canonical_table(table, [name], types).column(name)
-
-    ends = label_ends(spec, column)
-    if ends is not None:
-        waits |= ends > times_of(to_numpy(column(columns.time)), columns.time).max()
-    return waits
+    names = [name for name in (columns.time, columns.label_end) if name and spec.says_when_known]
+    plain = canonical_table(table, names, types)
+    ends = label_ends(spec, plain.column)
+    return waits if ends is None else waits | (ends > times_of(to_numpy(plain.column(0)), columns.time).max())
 
 
 def matured(
-    table: pa.Table, spec: SplitSpec, types: Mapping[str, str], keys: pa.Table | None = None
+    table: pa.Table, spec: SplitSpec, types: Mapping[str, str], known: pa.Table | None
 ) -> tuple[pa.Table, pa.Table | None]:
     """Return the rows of a table that can be split, and those that wait; None where none does.
 
-    Rows of ``keys`` do not wait any more, whatever is said of them now. Raises SplitError where rows wait that no
-    key names, and where no row is left.
+    Rows of the ``known`` keys do not wait any more, whatever is said of them now. Raises SplitError where rows wait
+    that no key names, and where no row is left.
     """
-    waits = waiting_rows(table, spec, types)
-    if keys is not None and waits.any():
+    waits = waiting_rows(table, spec, types) if spec.may_wait else np.zeros(0, dtype=np.bool_)
+    if known is not None and waits.any():
         # A row that has a fold keeps it, though its target is lost again.
-        waits[positions_in(keys, key_table(table, spec, types)) >= 0] = False
+        waits[positions_in(known, key_table(table, spec, types)) >= 0] = False
     if not waits.any():
         return table, None
     n = int(np.count_nonzero(waits))
@@ -331,15 +300,3 @@ def matured(
         mend = "fill the target, or correct the label_end or label_horizon"
         raise SplitError(f"{reason}, and at least 2 must be left; {mend}{keep}.")
     return table.filter(pa.array(~waits)), table.filter(pa.array(waits))
-
-
-def waiting_keys(
-    waiting: pa.Table | None, spec: SplitSpec, types: Mapping[str, str], used_keys: pa.Table
-) -> pa.Table | None:
-    """Return the keys of the rows that wait, in key order; SplitError where one repeats, or is in ``used_keys``."""
-    if waiting is None:
-        return None
-    keys = key_table(waiting, spec, types)
-    order = key_order(keys, keys.column_names)
-    key_order(pa.concat_tables([used_keys, keys]), keys.column_names)  # unique among all
-    return keys if order is None else keys.take(order)

@@ -23,12 +23,11 @@ from evenfold.splitters.untrusted import LOCAL, is_address, require_readable
 
 from .canonical import amount
 from .csv_files import CsvFiles
-from .source import Frame, ParquetFiles, Source, Stream, of_relation, quoted, stream_of
+from .source import STREAMS, Frame, ParquetFiles, Source, Stream, of_relation, quoted
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
 }
-BLOCK_ROWS = 100_000
 
 
 def source_of(data: Any, types: Mapping[str, str] | None = None) -> Source:
@@ -44,7 +43,7 @@ def source_of(data: Any, types: Mapping[str, str] | None = None) -> Source:
     if is_address(data):
         return opened(data)
     if not isinstance(data, (str, Path)):
-        return stream_of(data) or Frame(data)
+        return next((of for method, of in STREAMS.items() if hasattr(type(data), method)), Frame)(data)
     files = data_files(data)
     if odd := [file for file in files if not _kind(file)]:
         raise SplitError(f"{odd[0]} is no .parquet and no .csv file; pass one, or save a sheet as 'CSV UTF-8'.")
@@ -66,11 +65,6 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     return source_of(source, types).table(columns)
 
 
-def column_names(source: Any) -> list[str]:
-    """Return the names of the columns that ``read_table`` finds in ``source``."""
-    return source_of(source).names
-
-
 def data_files(source: str | Path) -> list[Path]:
     """Return the files that a path, folder or glob stands for, sorted; SplitError where there are none."""
     if not str(source):  # which would be the working folder
@@ -78,25 +72,20 @@ def data_files(source: str | Path) -> list[Path]:
     path = Path(source)
     require_readable([path])  # before anything is told of what lies there or beside it
     places = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
-    files = [file for place in places for file in (_inside(place) if place.is_dir() else [place])]
+    files: list[Path] = []
+    for place in places:
+        within = (file for file in place.rglob("*") if _kind(file)) if place.is_dir() else ()
+        inside = sorted(file for file in within if not is_aside(file.relative_to(place).as_posix()))
+        if place.is_dir() and not inside:
+            raise SplitError(f"the folder {place} holds no .parquet and no .csv file; pass one that does.")
+        files += inside or [place]
     require_readable(files)
     if not files or not all(file.exists() for file in files):
-        raise SplitError(f"there is no file {source}{'' if is_deployed() else _beside(path)}.")
+        names = [] if is_deployed() else sorted(file.name for file in path.parent.glob("*") if _kind(file))
+        near = difflib.get_close_matches(path.name, names, n=3) or names[:5]
+        hint = f"; beside it are {', '.join(near)}" if near else ""
+        raise SplitError(f"there is no file {source}{hint}.")
     return files
-
-
-def _inside(folder: Path) -> list[Path]:
-    tables = filter(_kind, folder.rglob("*"))
-    files = sorted(file for file in tables if not is_aside(file.relative_to(folder).as_posix()))
-    if not files:
-        raise SplitError(f"the folder {folder} holds no .parquet and no .csv file; pass one that does.")
-    return files
-
-
-def _beside(path: Path) -> str:
-    names = sorted(file.name for file in path.parent.glob("*") if _kind(file))
-    near = difflib.get_close_matches(path.name, names, n=3) or names[:5]
-    return f"; beside it are {', '.join(near)}" if near else ""
 
 
 def is_aside(name: str) -> bool:
@@ -267,7 +256,12 @@ def write_whole(path: str | Path, content: Any) -> Path:
         elif isinstance(content, np.ndarray):
             np.save(aside, content, allow_pickle=False)
         else:
-            _write_tables(aside, content if isinstance(content, Iterator) else iter([content]))
+            parts = content if isinstance(content, Iterator) else iter([content])
+            first = next(parts).replace_schema_metadata(None)
+            new_writer = pa.csv.CSVWriter if file.suffix == ".csv" else partial(pq.ParquetWriter, compression="zstd")
+            with new_writer(aside, first.schema) as writer:
+                for part in chain([first], parts):
+                    writer.write_table(part.replace_schema_metadata(None))
         os.replace(aside, file)
     except (OSError, pa.ArrowException) as error:
         raise not_written(file, error) from None
@@ -281,14 +275,6 @@ def not_written(place: str | Path, error: Exception) -> SplitError:
     # Arrow's own texts repeat the path.
     reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
     return SplitError(f"{place} cannot be written ({reason}); nothing was changed.")
-
-
-def _write_tables(file: Path, parts: Iterator[pa.Table]) -> None:
-    first = next(parts).replace_schema_metadata(None)
-    opened = pa.csv.CSVWriter if file.suffix == ".csv" else partial(pq.ParquetWriter, compression="zstd")
-    with opened(file, first.schema) as writer:
-        for part in chain([first], parts):
-            writer.write_table(part.replace_schema_metadata(None))
 
 
 # What deciding takes in memory, measured at 10 million rows, as a multiple of the columns that are read.

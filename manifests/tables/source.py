@@ -272,11 +272,6 @@ def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
     return plain
 
 
-def stream_of(data: Any) -> Source | None:
-    """Return a DuckDB relation, a lazy frame of polars or a frame of Dask or Spark as a table; None of all else."""
-    return next((wrap(data) for method, wrap in _STREAMS.items() if hasattr(type(data), method)), None)
-
-
 def of_relation(relation: Any) -> Source:
     """Return a DuckDB relation as a table that is read in batches."""
 
@@ -312,8 +307,8 @@ def _of_spark(frame: Any) -> Source:
     return Stream(frame, frame.limit(0).toArrow().schema, read)
 
 
-# By the method that each of them has, and nothing else that holds a table.
-_STREAMS: dict[str, Callable[[Any], Source]] = {
+# A DuckDB relation, a lazy frame of polars, a frame of Dask or Spark: by the method that nothing else has.
+STREAMS: dict[str, Callable[[Any], Source]] = {
     "to_arrow_reader": of_relation,
     "collect_batches": _of_polars,
     "map_partitions": _of_dask,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from evenfold.manifests import column_names, decide, read_table
+from evenfold.manifests import decide, read_table
 from evenfold.manifests.tables.read import opened, source_of, version_of
 from evenfold.splitters import SplitError
 from fsspec.implementations.memory import MemoryFileSystem
@@ -47,7 +47,7 @@ def address(request: pytest.FixtureRequest) -> str:
 def test_a_table_behind_an_address_is_the_table(address: str) -> None:
     assert read_table(address).equals(ROWS)
     assert read_table(address, ["y"]).equals(ROWS.select(["y"]))
-    assert column_names(address) == ROWS.column_names
+    assert source_of(address).names == ROWS.column_names
     assert source_of(address).schema == ROWS.schema
     blocks = list(source_of(address).batches(["id"], rows=100))
     assert all(block.num_rows <= 100 for block in blocks)

@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from evenfold.manifests import column_names, decide, read_table
-from evenfold.manifests.tables.csv_files import CsvFile, Dialect
+from evenfold.manifests import decide, read_table, source_of
+from evenfold.manifests.tables.csv_files import CsvFile
 from evenfold.splitters import SplitError
 
 COMMAS = "id,cost,ward\n1,180.65,Süd\n2,12.5,Nord\n3,7.25,Süd\n"
@@ -45,14 +45,14 @@ def test_the_same_rows_come_out_of_every_dialect(name: str, text: str, tmp_path:
     """The header line says the separator; whole fields such as 180,65 say the decimal comma; gz is unpacked."""
     path = written(tmp_path, name, text)
     assert read_table(path).equals(read_table(written(tmp_path, "known.csv", COMMAS)))
-    assert column_names(path) == ["id", "cost", "ward"]
+    assert source_of(path).names == ["id", "cost", "ward"]
 
 
 def test_a_comma_beside_a_point_is_no_decimal_mark(tmp_path: Path) -> None:
     """Of 180,65 and 180.65 in one file nobody can say which is which; neither is taken for a number."""
     mixed = written(tmp_path, "mixed.csv", SEMICOLONS + "4;180.65;Süd\n")
-    assert CsvFile(mixed, {}).dialect == Dialect(";", ".")
-    assert CsvFile(written(tmp_path, "commas.csv", SEMICOLONS), {}).dialect == Dialect(";", ",")
+    assert CsvFile(mixed, {}).dialect == (";", ".", False)
+    assert CsvFile(written(tmp_path, "commas.csv", SEMICOLONS), {}).dialect == (";", ",", False)
 
 
 def test_days_with_points_are_times_and_versions_are_not(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_lazy_frame_and_a_relation_are_read_wherever_a_table_is() -> None:
     stored = pl.from_pandas(frame.assign(__index_level_0__=range(20)))  # as a shuffled frame of pandas' is written
     for lazy in (stored.lazy(), duckdb.from_arrow(stored.to_arrow())):
         assert read_table(lazy, ["x"]).equals(read_table(frame, ["x"]))
-        assert column_names(lazy) == ["key", "x"]
+        assert source_of(lazy).names == ["key", "x"]
         assert decide(spec, lazy).split_id == manifest.split_id
         assert manifest.fold_of(lazy).tolist() == manifest.fold_of(frame).tolist()
 
@@ -121,7 +121,7 @@ def test_a_line_break_within_quotes_is_within_a_value_wherever_a_block_of_the_fi
     path = written(tmp_path, "rows.csv", rows.to_csv(index=False))
     assert path.stat().st_size > 1 << 20
     assert read_table(path)["id"].to_pylist() == rows["id"].tolist()
-    assert column_names(path) == list(rows)
+    assert source_of(path).names == list(rows)
     spec = {"columns": {"key": "id"}, "strategy": "KFold"}
     splits = [decide(spec, path, engine=engine, to=tmp_path / "splits") for engine in ("memory", "duckdb")]
     assert {split.split_id for split in splits} == {decide(spec, rows).split_id}
