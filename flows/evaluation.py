@@ -19,8 +19,7 @@ from evenfold.tasks.fits import fit_final, fit_fold, fit_short
 from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Segment, SplitRef
 from evenfold.tasks.parameters import Data, Model, Spec
 from evenfold.tasks.record.evaluations import failure_of, record_evaluation
-from evenfold.tasks.record.looks import record_look, record_look_scores
-from evenfold.tasks.record.studies import record_segments
+from evenfold.tasks.record.studies import record_look, record_look_scores, record_segments
 from evenfold.tasks.requests import EvaluateFields, ScoreFields
 from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
 from evenfold.tasks.runtime.progress import say, saying

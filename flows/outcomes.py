@@ -183,7 +183,7 @@ class Evaluation(Measured):
         """Return where the page of its run lies, an HTML file: fetched where it is recorded elsewhere."""
         from evenfold.tasks.record.tracker import tracker_of
 
-        return tracker_of(self.split).page(self.run_id)
+        return tracker_of(self.split).fetch(self.run_id, "report.html")
 
     def estimator(self) -> Any:
         """Return the model, fitted on every row that is not locked; it is fitted once, and kept."""

@@ -14,7 +14,7 @@ from evenfold.estimates.errors import EvaluationError
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried
-from evenfold.tasks.record.looks import record_tuning
+from evenfold.tasks.record.studies import record_tuning
 from evenfold.tasks.runtime.progress import SAY, say, saying, setting
 from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
 from evenfold.tasks.steps import finished_each, run

@@ -11,7 +11,6 @@ from .outcomes import (
     SplitRef as SplitRef,
 )
 from .record.evaluations import record_evaluation as record_evaluation
-from .record.looks import record_look as record_look, record_look_scores as record_look_scores
 from .record.models.committing import Withdrawn as Withdrawn, withdraw as withdraw
 from .record.models.registered import (
     RolledBack as RolledBack,
@@ -22,7 +21,11 @@ from .record.models.registered import (
 )
 from .record.models.retraining import Retraining as Retraining, register_model as register_model
 from .record.splits import load_split as load_split, record_split as record_split
-from .record.studies import log_scores as log_scores
+from .record.studies import (
+    log_scores as log_scores,
+    record_look as record_look,
+    record_look_scores as record_look_scores,
+)
 from .runtime.home import (
     Home as Home,
     Settings as Settings,

@@ -103,7 +103,7 @@ def _with_looks(verification: manifests.Verification, home: Home) -> manifests.V
     manifest = manifests.read_manifest(verification.folder)
     if not manifest.membership.locked.size or not (home.is_recorded or (home.path / "looks").exists()):
         return verification
-    from evenfold.tasks.record.looks import damages_of_looks
+    from evenfold.tasks.record.studies import damages_of_looks
 
     looks, damages = damages_of_looks(home, manifest)
     if damages:

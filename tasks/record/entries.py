@@ -19,7 +19,7 @@ from evenfold.tasks.outcomes import SplitRef
 
 Metrics = Mapping[str, float | Mapping[int, float]]  # what has a value for each of several steps as well
 MOST_FOLDS = 100  # above these a fold has no run and no point in a chart; a table of scores holds them all
-RECIPE = "recipe.json"
+RECIPE, PREDICTIONS = "recipe.json", "predictions.parquet"
 PARTIAL = "evenfold.partial"  # the tag of an evaluation of some of the splits
 MOST_CLASSES = 10
 SHORT = 12  # digits of an identity that people read
@@ -27,10 +27,7 @@ SHORT = 12  # digits of an identity that people read
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of one MLflow run; ``key`` names the run, so that saying it twice changes nothing.
-
-    ``recipe``: what the metrics were scored of, as MLflow's search of models finds it; None: of nothing.
-    """
+    """The content of the MLflow run that ``key`` names; ``recipe``: what was scored, for MLflow's search of models."""
 
     key: str
     name: str
@@ -39,24 +36,19 @@ class Entry:
     metrics: Metrics = field(default_factory=dict)
     recipe: Mapping[str, Any] | None = None
 
-    @property
-    def title(self) -> str:
-        """The name of the model, which may be on a split."""
-        return self.name.partition(" @ ")[0]
-
     @cached_property
-    def series(self) -> dict[str, Mapping[int, float]]:
+    def series(self) -> set[str]:
         """The metrics of several steps, in the letters that MLflow allows: a class may be called ``>50K``."""
-        return {allowed(name): steps for name, steps in self.metrics.items() if isinstance(steps, Mapping)}
+        return {allowed(name) for name, value in self.metrics.items() if isinstance(value, Mapping)}
 
     @property
     def points(self) -> dict[tuple[str, int], float]:
         """Every value by metric and step, as MLflow stores infinities; what has no steps stands at 0."""
-        every = {(allowed(name), 0): value for name, value in self.metrics.items() if not isinstance(value, Mapping)}
-        every |= {(name, step): value for name, steps in self.series.items() for step, value in steps.items()}
-        return {
-            place: max(min(float(value), sys.float_info.max), -sys.float_info.max) for place, value in every.items()
-        }
+        most, points = sys.float_info.max, {}
+        for name, value in self.metrics.items():
+            for i, x in (value if isinstance(value, Mapping) else {0: value}).items():
+                points[allowed(name), i] = max(min(float(x), most), -most)
+        return points
 
 
 def run_key(**parts: Any) -> str:
@@ -67,14 +59,9 @@ def run_key(**parts: Any) -> str:
 CODE, UNCODED = "evenfold.code", "evenfold.uncoded_key"
 
 
-def with_code(key: str, code: Mapping[str, str]) -> str:
-    """Return the key of a run of this code of the user's; where there is none, ``key`` itself."""
-    return run_key(of=key, code=dict(code)) if code else key
-
-
-def code_tags(key: str, code: Mapping[str, str]) -> dict[str, str]:
-    """Return what a run says of the user's code: which it was, and ``key``, by which it is found whatever it was."""
-    return {CODE: json.dumps(dict(code)), UNCODED: key} if code else {}
+def coded(key: str, code: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the key of a run of this code of the user's, and its tags: the code, and ``key``, whatever the code."""
+    return (run_key(of=key, code=dict(code)), {CODE: json.dumps(dict(code)), UNCODED: key}) if code else (key, {})
 
 
 def code_in(tags: Mapping[str, str]) -> dict[str, str]:
@@ -87,27 +74,30 @@ def code_in(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def unless_usual(interval: str, level: float) -> dict[str, object]:
-    """Return the interval that was asked for as part of a run's key, and nothing of the usual one.
-
-    Another interval is another conclusion; the usual one leaves the keys of earlier runs as they are.
-    """
+    """Return the interval as part of a run's key, nothing of the usual one: keys of earlier runs stay as they are."""
     parts: dict[str, object] = {"interval": interval, "level": level}
     return parts if parts != {"interval": "auto", "level": 0.95} else {}
 
 
 def balance_metrics(report: BalanceReport) -> dict[str, float | dict[int, float]]:
-    """Return the figures of a balance report and their bounds as metrics, and what each part holds.
+    """Return the figures of a balance report as metrics, their bounds, and what each part holds.
 
-    Of whole groups also what the cost is made of, and the gap to the best that can be reached. Of up to 100 folds what
-    each holds, a step a fold, and of a draw also the rows that it trains on.
+    Of whole groups also the terms of the cost and the gap to the best; of up to 100 folds what each holds, a step each.
     """
     metrics: dict[str, float | dict[int, float]] = {}
     for figure, value, least in report.shown():
         metrics |= figure.metrics(value, least)
+    classes = [f"balance/share{{}}/{name}" for name in named_apart(report.classes or ()).values()]
+
+    def held(place: RowsBalance, **more: float | None) -> dict[str, float]:
+        values = {f"balance/{name}{{}}": getattr(place, name) for name in ("rows", "wanted", *NUMBERS)} | more
+        if len(classes) <= MOST_CLASSES:
+            values |= dict(zip(classes, place.shares or (), strict=False))
+        return {name: float(value) for name, value in values.items() if value is not None}
+
     places: list[FoldBalance | PartBalance] = [*report.folds, *report.parts]
     for place in (each for each in places if each.name):
-        held = _contents(place, report)
-        metrics |= {f"balance/{name}_{place.name}{below}": value for (name, below), value in held.items()}
+        metrics |= {name.format(f"_{place.name}"): value for name, value in held(place).items()}
     strata = named_apart(report.strata)
     metrics |= {f"balance/stratum_share/{strata[name]}": value for name, value in report.strata.items()}
     if report.reach is not None:
@@ -117,20 +107,10 @@ def balance_metrics(report: BalanceReport) -> dict[str, float | dict[int, float]
         metrics |= {"balance/least_picked": report.picks[0], "balance/most_picked": report.picks[1]}
     series = defaultdict[str, dict[int, float]](dict)
     for fold in report.folds if report.n_splits <= MOST_FOLDS else ():
-        trained = {("rows_train", ""): fold.train, ("wanted_train", ""): fold.wanted_train}
-        for (name, below), rows in (_contents(fold, report) | trained).items():
-            if rows is not None:
-                series[f"balance/{name}{below}"][fold.split] = float(rows)
+        trained = {"balance/rows_train": fold.train, "balance/wanted_train": fold.wanted_train}
+        for name, rows in held(fold, **trained).items():
+            series[name.format("")][fold.split] = rows
     return metrics | series
-
-
-def _contents(place: RowsBalance, report: BalanceReport) -> dict[tuple[str, str], float]:
-    """Return what a fold or part holds, with the rows asked: each number by its name, of ten classes a share below."""
-    numbers = {(name, ""): getattr(place, name) for name in ("rows", "wanted", *NUMBERS)}
-    names = named_apart(report.classes or ()).values() if len(report.classes or ()) <= MOST_CLASSES else ()
-    shares = zip(names, place.shares or (), strict=False)
-    held = numbers | {("share", f"/{name}"): share for name, share in shares}
-    return {at: float(value) for at, value in held.items() if value is not None}
 
 
 def allowed(name: str) -> str:

@@ -30,7 +30,7 @@ from evenfold.tasks.store import remember
 from evenfold.tasks.work import Work, work_of
 
 from . import entries
-from .entries import MOST_FOLDS, PARTIAL, RECIPE, Entry, code_tags, named_apart, run_key, short_tags, split_tags
+from .entries import MOST_FOLDS, PARTIAL, PREDICTIONS, RECIPE, Entry, named_apart, run_key, short_tags, split_tags
 from .models.versions import keep_model
 from .splits import data_input, links_of, origin_tags, page_on_server, split_input, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, made_once, tracker_of
@@ -75,11 +75,12 @@ def record_evaluation(
     work = work_of(split, evaluation.model)
     _require_models(split, work, models or {})
     split_run = split_run_id or split_run_of(split)
-    record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
-    again, content = is_refreshing(), record.content if evaluation.estimates else ""
-    tags = origin_tags() | record.tags
-    run_id, is_new = made_once(split, record.key, content, EVALUATION_FILES, tags, record.write, again)
-    since = tracker_of(split).since(record.same, evaluation.model.code) if is_new else ""
+    same = key_of_record(work, run_label, evaluation.interval, evaluation.level)
+    key, code = entries.coded(same, evaluation.model.code)
+    record = _Record(evaluation, work, split_run, key, code, run_label, n_cached, models or {}, states, build)
+    content, tags = record.content if evaluation.estimates else "", origin_tags() | record.tags
+    run_id, is_new = made_once(split, key, content, EVALUATION_FILES, tags, record.write, is_refreshing())
+    since = tracker_of(split).since(same, evaluation.model.code) if is_new else ""
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
     if evaluation.estimates:
         remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
@@ -103,11 +104,13 @@ def _require_models(split: SplitRef, work: Work, models: dict[str, FinalModel]) 
 
 @dataclass(frozen=True)
 class _Record:
-    """An evaluation, and what its run holds; ``models``: by the name of their run."""
+    """An evaluation, and what its run holds; ``code``: the tags of the user's; ``models``: by the name of their run."""
 
     evaluation: Evaluated
     work: Work
     split_run: str
+    key: str
+    code: dict[str, str]
     label: str
     n_cached: int
     models: dict[str, FinalModel]
@@ -121,16 +124,6 @@ class _Record:
         build = parts_of_build(self.build).values()
         place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models), *build]
         return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold")])
-
-    @cached_property
-    def same(self) -> str:
-        """The key of its run, whatever the user's code."""
-        return key_of_record(self.work, self.label, self.evaluation.interval, self.evaluation.level)
-
-    @property
-    def key(self) -> str:
-        """The key of its run."""
-        return entries.with_code(self.same, self.evaluation.model.code)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -157,7 +150,7 @@ class _Record:
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return the table that is kept per row of folds, or per draw."""
         draws = [block.predictions.path for block in self.evaluation.draws]
-        files = {"predictions.parquet": self.evaluation.predictions, "scores.parquet": draws}
+        files = {PREDICTIONS: self.evaluation.predictions, "scores.parquet": draws}
         return {name: frame_of(each) for name, each in files.items() if each}
 
     def write(self, tracker: Tracker, existing: Run | None) -> str:
@@ -171,7 +164,7 @@ class _Record:
         page, pictures = self._page(), score_pictures(self.scores, of.estimates)
         artifacts = _artifacts(of) | {f"scores/{metric}.svg": each.file() for metric, each in pictures.items()}
         artifacts |= {"report.html": page.html()}  # before the run is there: what fails leaves none behind
-        entry = self._entry(key, of_some | ({} if failure else {CONTENT: self.content}))
+        entry = self._entry(key, self.code | of_some | ({} if failure else {CONTENT: self.content}))
         with tracker.run(entry) as run_id:
             if not failure:
                 links = links_of(tracker, run_id, "The evaluation's page", split, split_run=self.split_run)
@@ -207,8 +200,7 @@ class _Record:
         return Entry(
             key=key,
             name=f"{of.model.title} @ {split.name} {split.version}",
-            tags=split_tags(split) | about_run | origin_tags() | self.tags | code_tags(self.same, of.model.code)
-            | another | tags,
+            tags=split_tags(split) | about_run | origin_tags() | self.tags | another | tags,
             params=params,
             metrics={**metrics, **entries.confusion_metrics(of.confusion), **series},
             recipe=about if of.estimates else None,
@@ -226,7 +218,7 @@ class _Record:
             problem,
             self.scores,
             of.estimates,
-            self.tables.get("predictions.parquet"),
+            self.tables.get(PREDICTIONS),
             f"Evaluation on {name}",
             audit=audit,
             split=SplitLink(name, split.split_id, on_disk or page_on_server(split, self.split_run, page)),

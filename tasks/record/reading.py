@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evenfold import estimates
 
-from .entries import RECIPE, allowed, code_in, run_key, unless_usual, with_code
+from .entries import PREDICTIONS, RECIPE, allowed, code_in, coded, run_key, unless_usual
 from .models.versions import EVALUATION, require_signed_version, version_named
 from .tracker import RUN_KEY, Tracker, complete_records
 
@@ -34,21 +34,6 @@ if TYPE_CHECKING:
     from evenfold.tasks.record.models.retraining import Retraining
     from evenfold.tasks.work import Work
     from mlflow.entities import Run
-
-
-def _evaluated_by(tracker: Tracker, address: str) -> str:
-    """Return the run that evaluated a registered model: ``models:/NAME@champion``, or ``models:/NAME/2``.
-
-    Raises SplitError where the registry has no such model or it names none, UntrustedNameError where it is not signed.
-    """
-    version = version_named(tracker, address)
-    require_signed_version(version)
-    if EVALUATION not in version.tags:
-        raise SplitError(
-            f"version {version.version} of {version.name} names no evaluation, whose recipe and split stand for its "
-            "model; retrain, and take the version that makes."
-        )
-    return str(version.tags[EVALUATION])
 
 
 def _address_of(reference: Any) -> str:
@@ -60,11 +45,17 @@ def run_named(tracker: Tracker, reference: Any) -> Run:
     """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
     ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe, a retraining for the
-    version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked.
+    version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked, and
+    UntrustedNameError for a version that is not signed.
     """
     run_id = _address_of(reference)
     if run_id.startswith("models:/"):
-        run_id = _evaluated_by(tracker, run_id)
+        version = version_named(tracker, run_id)
+        require_signed_version(version)
+        if EVALUATION not in version.tags:
+            about = f"version {version.version} of {version.name} names no evaluation"
+            raise SplitError(f"{about}, whose recipe stands for its model; retrain, and take the new version.")
+        run_id = str(version.tags[EVALUATION])
     try:
         if len(run_id) == 32:
             return tracker.client.get_run(run_id)
@@ -86,22 +77,13 @@ def run_named(tracker: Tracker, reference: Any) -> Run:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded evaluation: what names its split, model and metrics, its predictions, their file's ``digest``."""
+    """A recorded evaluation: what names its split, model and metrics, and its predictions."""
 
     run_id: str
     name: str
     tags: dict[str, str]
     params: dict[str, str]
     predictions: pd.DataFrame
-    digest: str = ""
-
-    def is_ours(self) -> bool:
-        """Return whether this home or its team recorded these predictions; anybody else's decide nothing."""
-        try:
-            recipe, signed = Tracker(Home.here()).read_signed(self.run_id, RECIPE)
-        except Exception:  # gone, or none of ours; MLflow's errors differ by store
-            return False
-        return signed and recipe.get("sha256") == {"predictions.parquet": self.digest}
 
     @property
     def key(self) -> list[str]:
@@ -127,25 +109,28 @@ class Recorded:
         return sum(values) / len(values) if values else None
 
 
-def read_evaluation(run_id: str) -> Recorded:
-    """Return a recorded evaluation by its id or its first digits.
+def read_evaluation(run_id: str, *, ours: bool = False) -> Recorded:
+    """Return an evaluation by its id or its first digits; SplitError where there is none, or it kept no predictions.
 
-    Raises SplitError where there is no such run, or it kept no predictions.
+    ``ours``: and where this home and its team did not sign them: anybody else's decide nothing.
     """
     tracker = Tracker(Home.here())
     run = run_named(tracker, run_id)
     run_id = str(run.info.run_id)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            path = tracker.fetch(run_id, "predictions.parquet", Path(folder))
+            path = tracker.fetch(run_id, PREDICTIONS, Path(folder))
             predictions = pd.read_parquet(path)
             predictions[["row", "repeat", "fold", "y"]]
+            recipe, signed = tracker.read_signed(run_id, RECIPE) if ours else ({}, False)
         except Exception as error:  # MLflow's differ by store
             raise SplitError(
                 f"run {run_id} ({run.info.run_name}) kept no predictions.parquet that can be read "
                 f"({redacted(reason_of(error))[:200]}); compare evaluations of folds, or evaluate it again."
             ) from None
-        return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions, sha256(path))
+        if ours and not (signed and recipe.get("sha256") == {PREDICTIONS: sha256(path)}):
+            raise SplitError(f"the predictions of run {run_id[:8]} were not signed by this home, or changed since.")
+        return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions)
 
 
 @dataclass(frozen=True)
@@ -223,22 +208,18 @@ def finished_record(home: Home, work: Work, label: str, interval: str, level: fl
     """Return the finished run of an evaluation, None where there is none; looking makes no store."""
     if not home.is_recorded:
         return None
-    key = with_code(key_of_record(work, label, interval, level), work.problem.model.code)
+    key, _ = coded(key_of_record(work, label, interval, level), work.problem.model.code)
     if held := complete_records(home).get(key):
         return held[0]
     runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
     return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
 
 
-HEADLINE = "value/"
-
-
 def recorded_runs(home: Home, kind: str) -> list[Listed]:
     """Return run, model, split, score and time of every finished record of a kind in the store, the newest first.
 
-    Of a tuning also the parameters that were chosen, and the score is what these are worth; of an evaluation those in
-    which it differs from another of the same model on the same split; of later rows the strategy of the split that the
-    model was judged on, and the score that it promised: how well each way of validating foretold them.
+    Of a tuning also the parameters chosen; of an evaluation those in which it differs from another of the same model
+    on the same split; of later rows the strategy of the split, and the score that was promised.
     """
     tracker, rows = Tracker(home), []
     runs = list(tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"))
@@ -359,10 +340,13 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     )))  # fmt: skip
     if not judged:
         raise SplitError(f"no model was judged on {on} in {home.tracking_uri}; evaluate one on it.")
-    metrics = [each.key.removeprefix(HEADLINE) for each in judged[0].metrics or [] if each.key.startswith(HEADLINE)]
+    metrics = [each.key.removeprefix("value/") for each in judged[0].metrics or [] if each.key.startswith("value/")]
     metric, server, ranked = allowed(metric or metrics[0]), server_of(home), []
     for model in judged:
-        value, low, high = (_value(model, f"{figure}/{metric}") for figure in ("value", "low", "high"))
+        # Of several runs of one recipe, or a value that changed, the last is meant.
+        held = sorted(model.metrics or [], key=lambda each: (each.timestamp, each.value))
+        values = {each.key: float(each.value) for each in held}
+        value, low, high = (values.get(f"{figure}/{metric}") for figure in ("value", "low", "high"))
         if value is not None and not math.isnan(value):
             run_id, params = model.source_run_id or "", dict(model.params or {})
             url = run_page(model.experiment_id, run_id, server=server) if server else ""
@@ -372,9 +356,3 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
         raise SplitError(f"no model on {on} was scored by {metric!r}; say {' or '.join(metrics)}.")
     best = sorted(ranked, key=lambda each: each.value, reverse=True)[:most]
     return Leaderboard(split=on, split_id=manifest.split_id, metric=metric, metrics=metrics, judgements=best)
-
-
-def _value(model: Any, name: str) -> float | None:
-    # Of several runs of one recipe, or a value that changed, the last is meant.
-    values = sorted((metric.timestamp, metric.value) for metric in model.metrics or [] if metric.key == name)
-    return float(values[-1][1]) if values else None

@@ -50,10 +50,7 @@ TRAINING = "workflowType=machine_learning"  # else MLflow opens its page for lan
 
 
 def run_page(experiment_id: str, run_id: str, below: str = "", server: str = "") -> str:
-    """Return the address of a run, or of what lies ``below`` it (artifacts/report.html).
-
-    Without a ``server`` it holds on any page of the same store: a run's description need not know where it is shown.
-    """
+    """Return the address of a run, or of what lies ``below`` it; without a ``server`` for pages of the same store."""
     return f"{server}#/experiments/{experiment_id}/runs/{run_id}{'/' if below else ''}{below}?{TRAINING}"
 
 
@@ -81,11 +78,9 @@ def origin_tags() -> dict[str, str]:
 
 
 def command() -> str:
-    """Return what was called: the command line, the deployed flow, or the script; passwords in it are left out.
-
-    Files stand without their folders: MLflow's page shows what follows the last slash.
-    """
+    """Return what was called: the command line, the deployed flow, or the script; passwords in it are left out."""
     if CALLED_WITH:  # not what a script of the user's was called with, which may hold anything
+        # Without folders: MLflow's page shows what follows the last slash.
         return re.sub(r"[^\s=']*/", "", redacted(f"evenfold {shlex.join(CALLED_WITH)}"))[:500]
     run, program = FlowRunContext.get(), Path(sys.argv[0]).name
     if run and run.flow_run and run.flow_run.deployment_id:  # for the runtime's deployment.id asks the server each time
@@ -100,10 +95,7 @@ COLUMN_TYPES = {"int": "long", "float": "double", "text": "string", "bool": "boo
 def split_input(
     split: SplitRef, run_id: str, report: BalanceReport | None = None, audit: Audit | None = None
 ) -> DatasetInput:
-    """Return the split as a dataset of the type ``evenfold_split``, which ``mlflow.data.get_source`` loads.
-
-    MLflow keeps what it is told first, which is the split's own record: its worst figures and the audit's verdict.
-    """
+    """Return the split as a dataset of MLflow's, which keeps what is told first: by the split's own record."""
     manifest, uri = split.stored(), f"evenfold://{split.name}/{split.version}"
     source = {"uri": uri, "split_id": split.split_id, "artifact": f"runs:/{run_id}/split"}
     profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
@@ -118,11 +110,7 @@ def split_input(
 
 
 def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
-    """Return the data by our own digest (MLflow's reads the first 10,000 rows only), with columns and rows.
-
-    Parquet files and addresses are told with all their columns, others with those that the split read; an address
-    without what opens it, such as a token.
-    """
+    """Return the data by our own digest (MLflow's is of 10,000 rows), with all columns or those that the split read."""
     uri, types, source = redacted(split.data), split.stored().types, source_of(split.data)
     if source.n_rows is not None:
         types = {}
@@ -166,13 +154,12 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     balance of another split, and SplitError for a split that names no table, or whose rows take more than ``memory``.
     """
     table_of(split)  # which says what is no split
-    if report is not None and report.split_id != split.split_id:
-        raise EvaluationError(
-            f"the balance is of {report.n_splits:,} splits of {report.n_rows:,} rows, and of another split than "
-            f"{split.name} {split.version} with its {split.n_splits:,} of {split.n_rows:,}; leave it out, and it is "
-            "measured."
-        )
     measured = report or balance_of(split, memory)
+    if measured.split_id != split.split_id:
+        raise EvaluationError(
+            f"the balance is of {measured.n_splits:,} splits of {measured.n_rows:,} rows, not of {split.name} "
+            f"{split.version} with its {split.n_splits:,} of {split.n_rows:,}; leave it out: it is measured."
+        )
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
     whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
     content, tags = digest_json(whole), origin_tags() | {"evenfold.record": "split"}  # also of one that was withdrawn
@@ -188,12 +175,9 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
 
 
 def _fill(tracker: Tracker, run_id: str, split: SplitRef, report: BalanceReport, memory: str | None) -> Page:
-    """Keep in the run of a split its manifest, what lies beside it, and the data that it was made of; return its page.
-
-    A manifest that grew by a batch lacks its older rows: the balance then has no target, and the audit and pictures
-    of rows are left out. Raises SplitError where the rows take more than ``memory``.
-    """
+    """Keep in the run of a split its manifest, what lies beside it, and its data; return its page."""
     manifest = in_memory(split.stored(), memory)
+    # One that grew by a batch lacks its older rows: the balance has no target, and nothing of rows can be shown.
     is_complete = report.target is not None or (manifest.spec.columns.target is None and manifest.generation == 0)
     audit = finished_here(audit_split, split, memory=memory).value if is_complete else None
     seen = see(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
@@ -236,16 +220,12 @@ def page_on_server(split: SplitRef, run_id: str, below: str = "") -> str:
     return run_page(tracker_of(split).experiment_id, run_id, below, server) if server else ""
 
 
-HEX = re.compile(r"[0-9a-f]{64}")
-
-
 def read_split(reference: Any, home: Home | None = None) -> Manifest:
     """Return the manifest of ``reference``: ``name@1.1``, a name for its newest, or how a split_id or plan_id begins.
 
     A folder, a manifest, and what tasks and flows return of a split are taken as they are. A name is looked for below
-    the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own splits. The identity is
-    made anew from the files and must be the recorded one. Raises SplitError where there is none, and for a name and
-    version that the home has not, or a plan_id, of several splits.
+    the home first, then in MLflow, whose artifacts are downloaded to the home's own splits, and proved by the split_id.
+    Raises SplitError where there is none, and for what names several splits that the home has not.
     """
     home = home or Home.here()
     if not isinstance(reference, str) or os.path.exists(os.path.join(reference, "manifest.json")):
@@ -304,13 +284,10 @@ def _recorded(home: Home, tag: str, start: str) -> list[Run]:
 
 
 def _spec_in(run: Run) -> str:
-    """Return the NAME@VERSION of the split that a run records, empty where its tags, which others may edit, have none.
-
-    Folders are named by it.
-    """
+    """Return NAME@VERSION of a run's split, a folder's name; empty where its tags, which others may edit, have none."""
     spec = str(run.data.tags.get("evenfold.spec", ""))
     name, _, version = spec.partition("@")
-    is_name, is_id = name == name_like(name), HEX.fullmatch(run.data.tags.get("evenfold.split_id", ""))
+    is_name, is_id = name == name_like(name), re.fullmatch("[0-9a-f]{64}", run.data.tags.get("evenfold.split_id", ""))
     return spec if name and is_name and is_id and VERSION.fullmatch(version) else ""
 
 

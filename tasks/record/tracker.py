@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
@@ -74,7 +74,8 @@ class Tracker:
         home.make()
         from mlflow.tracking import MlflowClient
 
-        with self._alone():
+        # A client makes a new store, and two that do would meet in its migrations.
+        with locked(home.locks, f"mlflow/{home.tracking_uri}"):
             database = home.path / "mlflow.db"
             if home.tracks_here and not database.exists():
                 # A disk that fills in the middle of MLflow's migrations would leave a store that never opens again.
@@ -84,17 +85,13 @@ class Tracker:
             alone = home.tracks_here and "pyspark" not in sys.modules and not os.environ.get("MLFLOW_REGISTRY_URI")
             self.client = MlflowClient(home.tracking_store, home.tracking_store if alone else None)
 
-    def _alone(self) -> AbstractContextManager[None]:
-        # A client makes a new store, and two that do would meet in its migrations.
-        return locked(self.home.locks, f"mlflow/{self.home.tracking_uri}")
-
     @cached_property
     def experiment_id(self) -> str:
         """The experiment that the user's MLflow records in, else the one called as the split; made if need be, once."""
         if run := active_run(self.home):
             return str(run.info.experiment_id)
         name = users_experiment() or self.experiment
-        with self._alone():
+        with locked(self.home.locks, f"mlflow/{self.home.tracking_uri}"):
             experiment = self.client.get_experiment_by_name(name)
             if experiment is None:
                 folder = self.home.path / "mlartifacts" / quote(name, safe="")
@@ -170,13 +167,6 @@ class Tracker:
                 return f"{', '.join(reasons)} since run {run.info.run_id[:8]}"
         return ""
 
-    def is_complete(self, run: Run | None, content: str, files: Collection[str]) -> bool:
-        """Return whether a run that was found is finished, made of ``content``, and holds these files of a folder."""
-        if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
-            return False
-        held = self.client.list_artifacts(run.info.run_id, min(files).rpartition("/")[0] or None)
-        return set(files) <= {file.path for file in held}
-
     @contextmanager
     def _opened(self, entry: Entry, parent: str | None = None) -> Iterator[Run]:
         """Yield the run of an entry, RUNNING, to one at a time: of two who found none, each would make one."""
@@ -201,7 +191,7 @@ class Tracker:
         run_id = run.info.run_id
         on, tags = {}, _cut(entry.tags)
         if entry.recipe is not None:
-            tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry.title, entry.recipe)
+            tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry)
             on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
         # The model holds what was judged on the split, as value/r2 was, and no count.
         metrics = [
@@ -225,31 +215,29 @@ class Tracker:
         held, start = run.data.metrics, run.info.start_time
         newest = {name: value for (name, _), value in sorted(entry.points.items()) if not name.startswith("seconds_")}
         changed = {name for name, value in newest.items() if str(held.get(name, value)) != str(value)}  # NaN is NaN
-        again = changed | (set(entry.series) if changed or run.info.status != "FINISHED" else set())
+        again = changed | (entry.series if changed or run.info.status != "FINISHED" else set())
         if entry.recipe is not None and JUDGED not in run.data.tags:
             again = set(newest)
         when = max(int(time.time() * 1000), start + 1) if changed else start
         return [(*at, value, when) for at, value in entry.points.items() if at[0] in again or at[0] not in held]
 
-    def _keep_light_model(self, run: Run, title: str, recipe: Mapping[str, Any]) -> str:
+    def _keep_light_model(self, run: Run, entry: Entry) -> str:
         """Return the light model of a run, made once: it has no artifact, and the metrics as MLflow's search wants."""
-        from mlflow.entities import LoggedModelStatus
-
         if JUDGED in run.data.tags:
             return str(run.data.tags[JUDGED])
-        name = re.sub(r"[/:.%\"']", "-", title)  # it may not hold what a path or URI does
-        # A kill may have come between a model and the tag that names it.
-        left = [] if run.info.run_id in self.made else self.models(run.info.run_id, name)
-        params = {name: str(value)[:5900] for name, value in recipe.items() if value not in (None, {})}
-        model = left[0] if left else self.client.create_logged_model(
-            self.experiment_id, name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",
-        )  # fmt: skip
-        return str(self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id)
+        # By the model's name, which may be on a split; it may not hold what a path or URI does.
+        name = re.sub(r"[/:.%\"']", "-", entry.name.partition(" @ ")[0])
+        params = {name: str(value)[:5900] for name, value in (entry.recipe or {}).items() if value not in (None, {})}
+        model = self.logged_model(run.info.run_id, name, {}, params=params, model_type="evenfold-recipe")
+        return str(self.client.finalize_logged_model(model.model_id, "READY").model_id)
 
-    def models(self, run_id: str, name: str) -> list[LoggedModel]:
-        """Return the logged models of a run that have a name."""
-        of_run = self.client.search_logged_models([self.experiment_id], f"source_run_id = '{run_id}'")
-        return [model for model in of_run if model.name == name]
+    def logged_model(self, run_id: str, name: str, tags: dict[str, str], **about: Any) -> LoggedModel:
+        """Return the logged model of a run that a try before a kill has left, by its name and tags, or a new one."""
+        search, place = self.client.search_logged_models, self.experiment_id
+        of_run = [] if run_id in self.made else search([place], f"source_run_id = '{run_id}'")
+        left = [model for model in of_run if model.name == name and tags.items() <= model.tags.items()]
+        make = partial(self.client.create_logged_model, place, name, source_run_id=run_id, tags=tags)
+        return left[0] if left else make(**about)
 
     def tell(self, run_id: str, tags: Mapping[str, Any]) -> None:
         """Set tags of a run, such as its description, in one call."""
@@ -258,10 +246,7 @@ class Tracker:
         self.client.log_batch(run_id, tags=[RunTag(*tag) for tag in _cut(tags).items()])
 
     def keep(self, run_id: str, files: Mapping[str, Any]) -> dict[str, str]:
-        """Log values by name in one call: pages, texts and pictures as they are, a table as Parquet, others as JSON.
-
-        Returns the digest of each file.
-        """
+        """Log texts as they are, tables as Parquet, others as JSON, by name in one call; return their digests."""
         with tempfile.TemporaryDirectory() as folder:
             paths = {name: Path(folder) / name for name in files}
             for name, value in files.items():
@@ -310,20 +295,15 @@ class Tracker:
                 raise
             return None
 
-    def fetch(self, run_id: str, name: str, folder: Path) -> Path:
-        """Download an artifact of a run into a folder, and return where it lies."""
+    def fetch(self, run_id: str, name: str, folder: Path | None = None) -> Path:
+        """Return where an artifact of a run lies: downloaded into a folder, or, where none is named, in place."""
         from mlflow.artifacts import download_artifacts
 
-        folder.mkdir(parents=True, exist_ok=True)
         # Named by its run, files of models that the run has made would lie over those that are called alike.
         place = f"{self.client.get_run(run_id).info.artifact_uri}/{name}"
         with in_silence():
-            return Path(download_artifacts(place, dst_path=str(folder), tracking_uri=self.client.tracking_uri))
-
-    def page(self, run_id: str) -> Path:
-        """Return where the page of a run lies: in the home's own store, or fetched."""
-        place = self.home.path / "mlartifacts" / self.experiment / run_id / "artifacts" / "report.html"
-        return place if place.exists() else self.fetch(run_id, place.name, Path(tempfile.mkdtemp()))
+            to = None if folder is None else str(folder)
+            return Path(download_artifacts(place, dst_path=to, tracking_uri=self.client.tracking_uri))
 
 
 def _cut(tags: Mapping[str, Any]) -> dict[str, str]:
@@ -354,8 +334,10 @@ def made_once(
         return seen[key][0], False
     tracker = tracker_of(split)
     with locked(home.locks, f"once/{home.tracking_uri}/{key}"):  # of two at once, the second finds what the first made
-        existing = tracker.find(key)
-        stays = not again and tracker.is_complete(existing, content, files)
+        existing, stays = tracker.find(key), False
+        if not again and existing and (existing.info.status, existing.data.tags.get(CONTENT)) == ("FINISHED", content):
+            held = tracker.client.list_artifacts(existing.info.run_id, min(files).rpartition("/")[0] or None)
+            stays = set(files) <= {file.path for file in held}
         run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
     if stays:
         tracker.tell(run_id, tags)
@@ -370,8 +352,7 @@ def made_once(
 def complete_records(home: Home) -> dict[str, list[str]]:
     """Return run, content and files of each complete record by its key; none where MLflow is to be asked.
 
-    It need not be asked about the home's own store where nothing has been written there since: a person who evaluates
-    the same again waits two seconds less, for MLflow is not even imported.
+    It is not even imported, which takes two seconds, where nothing has been written to the home's own store since.
     """
     if home.tracks_here and not users_experiment():
         with suppress(OSError, ValueError):

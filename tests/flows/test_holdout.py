@@ -13,7 +13,7 @@ from evenfold.manifests import decide
 from evenfold.reports.evaluations.words import headline
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, split
-from evenfold.tasks.record.looks import record_look
+from evenfold.tasks.record.studies import record_look
 from evenfold.tasks.steps import worth_another_try
 from prefect.states import Failed
 from small import compared

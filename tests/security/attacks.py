@@ -162,9 +162,9 @@ def _tags(name: str, text: str) -> dict[str, str]:
 
 def as_recipe_tag(text: Any) -> None:
     from evenfold.estimates import ModelSpec
-    from evenfold.tasks.record.models.versions import VersionTags
+    from evenfold.tasks.record.models.versions import Tags
 
-    found = VersionTags.of(_tags("model", text), "version 3 of flights").model
+    found = Tags.of(_tags("model", text), "version 3 of flights").model
     if found is not None and found.estimator is not None:
         as_model(ModelSpec.of_others(found.model_dump(), ModelSpec()))
 
@@ -173,9 +173,9 @@ def as_decision_tag(text: Any) -> None:
     from datetime import date
 
     from evenfold.estimates.promotion import Difference, EarlierLook, decide, to_spend
-    from evenfold.tasks.record.models.versions import decision_in
+    from evenfold.tasks.record.models.versions import Tags
 
-    found = decision_in(_tags("decision", text), "run 1f")
+    found = Tags.of(_tags("decision", text), "run 1f").decision
     if found is not None:
         looks = [EarlierLook.of(found, date.today())]
         spend = to_spend(looks, date.today())
@@ -184,9 +184,9 @@ def as_decision_tag(text: Any) -> None:
 
 
 def as_scores_tag(text: Any) -> None:
-    from evenfold.tasks.record.models.versions import VersionTags
+    from evenfold.tasks.record.models.versions import Tags
 
-    for score in VersionTags.of(_tags("scores", text), "version 3 of flights").scores:
+    for score in Tags.of(_tags("scores", text), "version 3 of flights").scores:
         score.chance  # noqa: B018
 
 

@@ -19,7 +19,7 @@ from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import RECIPE
-from evenfold.tasks.record.models.versions import decision_in, load_final, require_signed_version
+from evenfold.tasks.record.models.versions import Tags, load_final, require_signed_version
 from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.signing import is_signed, require_team_key, sign
@@ -234,10 +234,8 @@ def test_an_edited_champion_is_refused_until_a_person_trusts_it(shop: MlflowClie
 def test_a_persons_trust_covers_the_evaluation_of_a_version(
     shared_home: Home, shop: MlflowClient, tmp_path: Path
 ) -> None:
-    run_id, tracker = (
-        shop.get_model_version("shop", "2").tags["evenfold.evaluation_run_id"],
-        Tracker(shared_home, "shop"),
-    )
+    run_id = shop.get_model_version("shop", "2").tags["evenfold.evaluation_run_id"]
+    tracker = Tracker(shared_home, "shop")
     recipe, _ = tracker.read_signed(run_id, RECIPE)
     shop.log_dict(run_id, recipe | {"signatures": []}, RECIPE)  # as another home's, or of an earlier release
     assert not tracker.read_signed(run_id, RECIPE)[1]
@@ -278,12 +276,13 @@ def test_a_trusted_version_without_an_evaluation_says_so(shared_home: Home, shop
 def test_forged_predictions_and_recipes_of_an_evaluation_decide_nothing(shop: MlflowClient, tmp_path: Path) -> None:
     """They are signed for their run: predictions of somebody else's count as gone, and no model is made by a recipe."""
     run_id = shop.get_model_version("shop", "2").tags["evenfold.evaluation_run_id"]
-    assert read_evaluation(run_id).is_ours()
+    read_evaluation(run_id, ours=True)
     path = Path(shop.download_artifacts(run_id, "predictions.parquet", str(tmp_path)))
     frame = pd.read_parquet(path)
     frame.assign(prediction=frame["y"]).to_parquet(path)
     shop.log_artifact(run_id, str(path))
-    assert not read_evaluation(run_id).is_ours()
+    with pytest.raises(SplitError, match=r"predictions of run .* were not signed by this home"):
+        read_evaluation(run_id, ours=True)
     older = shop.get_model_version("shop", "1").tags["evenfold.evaluation_run_id"]
     shop.log_artifact(run_id, shop.download_artifacts(older, "recipe.json", str(tmp_path)))
     with pytest.raises(UntrustedNameError, match=r"recipe\.json of run .* was not signed by this home"):
@@ -317,9 +316,9 @@ def test_a_look_that_knows_everything_is_refused() -> None:
     for number in ("Infinity", "NaN", "-1"):
         tag = f'{{"winner": "champion", "promote": false, "why": "", "metric": "r2", "information": {number}}}'
         with pytest.raises(
-            SplitError, match=r"decision of run 1f in MLflow cannot be read \(information: Input should be"
+            SplitError, match=r"run 1f in MLflow cannot be read \(evenfold\.decision\.information: Input should be"
         ):
-            decision_in({"evenfold.decision": tag}, "run 1f")
+            Tags.of({"evenfold.decision": tag}, "run 1f")
 
 
 def test_a_recipe_of_others_names_no_file_to_read(tmp_path: Path) -> None:

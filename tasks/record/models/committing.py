@@ -51,10 +51,7 @@ MOST_REASON, MOST_NAME = 1_000, 100  # characters
 
 
 class Intent(Outcome):
-    """The intent to commit a generation: which run registers its model, by which name and in which store.
-
-    Others may have written it; what is done by it is what a signed version and its run's signed decision say.
-    """
+    """The intent to commit a generation: which run registers its model, and where. Others may have written it."""
 
     name: str
     run_id: str

@@ -24,7 +24,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Judged, SplitRef
-from evenfold.tasks.record.models.versions import EVALUATION, VersionTags, are_alike, load_final, moved_code
+from evenfold.tasks.record.models.versions import EVALUATION, Tags, are_alike, load_final, moved_code
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.runtime.limits import limited
@@ -44,18 +44,17 @@ def check_model(
     split: SplitRef, model: ModelSpec, final: FinalModel, champion: Champion | None, *, metric: str,
     estimates: Sequence[Estimate], levels: Sequence[LevelScore] = (),
 ) -> Audit:  # fmt: skip
-    """Say whether a model of ``fit_final`` may take the champion's place.
+    """Say whether a model of ``fit_final`` may take the champion's place; ``failed`` names what stops it.
 
-    With the champion's recipe, its score on the rows that both tested (or, where none can be paired, on all) must not
-    have fallen by more than half the width of the champion's recorded interval. Its predictions of the newest
-    generation must be numbers within the target's range widened by its own width, and not all the same where the
-    champion's were not. Under a gate ``level_gap`` no two levels of a column of ``balance_on`` may differ by more in
-    scores whose intervals do not overlap. ``failed`` names what stops it. Raises SplitError, and EvaluationError for a
-    model of something else.
+    With the champion's recipe, its score on the rows that both tested (where none can be paired, on all) must not have
+    fallen by more than half the width of the champion's recorded interval. Its predictions of the newest generation
+    must be numbers within the target's range widened by its own width, and not all the same where the champion's were
+    not. ``level_gap``: how far scores of two levels of ``balance_on`` may lie apart whose intervals do not overlap.
+    Raises SplitError, and EvaluationError for a model of something else.
     """
     work = work_of(split, model)
     require_final(work, final, "final", [None])
-    new = _New(split, work, final, champion, metric, tuple(estimates))
+    new = _New(split, work, final, champion, _recorded(champion), metric, tuple(estimates))
     checks: dict[str, Callable[[], Outcome]] = {
         "lower_score": new.lower_score,
         "unusable_predictions": new.unusable_predictions,
@@ -69,12 +68,13 @@ def check_model(
 
 @dataclass(frozen=True)
 class _New:
-    """A new model beside the champion."""
+    """A new model beside the champion, whose recipe's evaluation is ``recorded``."""
 
     split: SplitRef
     work: Work
     final: FinalModel
     champion: Champion | None
+    recorded: Recorded | None
     metric: str
     estimates: tuple[Estimate, ...]
 
@@ -90,24 +90,18 @@ class _New:
         """The model's answers on these rows, as ``_answers`` has them."""
         return _answers(self.work, Responses(load_final(self.final)[0], self.work.problem.X.iloc[self.rows]))
 
-    @cached_property
-    def recorded(self) -> Recorded | None:
-        """The evaluation of the champion's recipe, as ``_recorded`` has it."""
-        return _recorded(self.champion)
-
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's recorded one, on the rows that both tested."""
         champion = self.champion
         if champion is None or not are_alike(champion.model, self.work.problem.model):
             raise NotAsked("the recipe is not the champion's")
-        pairs = [
-            (now, before, before.chance)
-            for now, before in product(self.estimates, VersionTags.model_validate(champion.tags).scores)
-            if self.metric == now.metric == before.metric and now.method == before.method and before.chance
-        ]
-        if not pairs:
+        for now, before in product(self.estimates, Tags.model_validate(champion.tags).scores):
+            half, why = before.chance
+            alike = self.metric == now.metric == before.metric and now.method == before.method
+            if alike and np.isfinite(half + before.value):
+                break
+        else:
             raise NotAsked(f"the champion's {self.metric} was not recorded with an interval")
-        now, before, (half, why) = pairs[0]
         pair, where = self._paired() or ((before.value, now.value), "on all rows of each, for none could be paired,")
         title, fell = metric_of(self.metric), pair[0] - pair[1]
         figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
@@ -178,10 +172,9 @@ def judge_month(
 ) -> Judged:  # fmt: skip
     """Say whether the rows that joined ``split`` last, which the champion never saw, may be learnt from.
 
-    ``champion``: its recipe is fitted again on what it learnt from, so that nothing stored is loaded, and its
-    out-of-fold predictions say what earlier rows were like. ``metric``: by which it is scored on the new rows, beside.
-    ``arrival``: what ``check_table`` found within its limits or with the gates off. ``run_id``: the run that keeps the
-    figures, a step for each generation.
+    The champion's recipe is fitted again on what it learnt from, so that nothing stored is loaded, and its out-of-fold
+    predictions say what earlier rows were like. ``metric``: by which it is scored on the new rows, beside. ``arrival``:
+    what ``check_table`` found. ``run_id``: the run that keeps the figures, a step for each generation.
     """
     odd = [text for name, text in (arrival.passed if arrival else {}).items() if name in TELLING and text]
     judgement, scored, rows = (Judgement(), None, 0) if champion is None else _by_champion(split, champion, metric)
@@ -260,12 +253,10 @@ def _answers(work: Work, answers: Any) -> NDArray[np.float64]:
 
 def _recorded(champion: Champion | None) -> Recorded | None:
     """Return the evaluation of a champion's recipe, None where it is gone, kept no predictions, or is not ours."""
-    run_id = None if champion is None else champion.tags.get(EVALUATION)
-    try:
-        evaluation = read_evaluation(run_id) if run_id else None
-    except SplitError:  # draws keep no predictions
-        return None
-    return evaluation if evaluation is not None and evaluation.is_ours() else None
+    with suppress(SplitError):  # draws keep no predictions
+        if champion is not None and EVALUATION in champion.tags:
+            return read_evaluation(champion.tags[EVALUATION], ours=True)
+    return None
 
 
 def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:

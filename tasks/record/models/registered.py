@@ -23,7 +23,7 @@ from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
 
-from .versions import REPLACES, WITHDRAWN, VersionTags, decision_in, require_signed_version, signed_decision
+from .versions import REPLACES, WITHDRAWN, Tags, require_signed_version, signed_decision
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -97,14 +97,11 @@ class RegisteredModel:
         return self.tracker.runs(f"tags.`mlflow.runName` = 'retrain/{self.name}'{condition}")
 
     def looks(self, before: Run | None = None) -> list[EarlierLook]:
-        """Return the comparisons of its retrainings, the oldest first; of those that began ``before`` one alone.
-
-        What was not signed has spent, and has seen nothing. Raises SplitError where one cannot be read.
-        """
+        """Return the comparisons of its retrainings that began ``before`` one, the oldest first; see ``read_looks``."""
         looks = []
         runs = sorted(self.retrainings(), key=_place)
         for run in [each for each in runs if before is None or _place(each) < _place(before)]:
-            if decision := decision_in(run.data.tags, f"run {run.info.run_id}"):
+            if decision := Tags.of(run.data.tags, f"run {run.info.run_id}").decision:
                 day, ours = _start_of(run), signed_decision(run)
                 looks.append(EarlierLook.of(ours, day) if ours else EarlierLook(day, decision.spent))
         return looks
@@ -159,10 +156,7 @@ class RegisteredModel:
         self, withdrawn: Collection[str | None], champion: str | None, about: Mapping[str, str],
         previous: str | None = None,
     ) -> RolledBack:  # fmt: skip
-        """Let ``champion`` be it again where one of these versions is the champion, and the model say so.
-
-        Each version, and the model, keep who says so, when and why: ``about``. ``previous``: whose place it takes.
-        """
+        """Let ``champion``, in the place of ``previous``, be it again where one of these is; all keep ``about``."""
         done = RolledBack(name=self.name, champion=champion, withdrawn=self.aliases.get(CHAMPION), **about)
         for version in filter(None, withdrawn):
             text = done.model_copy(update={"withdrawn": version}).model_dump_json()
@@ -188,8 +182,8 @@ def _start_of(run: Run) -> date:
 def read_champion(split: SplitRef, name: str = "") -> Champion | None:
     """Return the version, recipe and tags of the model that is champion, or None where there is none.
 
-    Raises UntrustedNameError for a champion that neither this home nor its team signed as it is now, and in a deployed
-    run for one whose recipe names what that may not import; nothing of it is imported or loaded then.
+    Raises UntrustedNameError, before anything is imported or loaded, for one that neither this home nor its team signed
+    as it is now, and in a deployed run for a recipe that names what that may not import.
     """
     return champion_of(name or split.name)
 
@@ -205,7 +199,7 @@ def champion_of(name: str) -> Champion | None:
     version = model.client.get_model_version(name, number)
     require_signed_version(version)
     which = f"version {number} of {name}"
-    recipe = VersionTags.of(version.tags, f"{which}, the champion,").model
+    recipe = Tags.of(version.tags, f"{which}, the champion,").model
     if recipe is not None and is_deployed():
         try:
             ModelSpec.of_others(recipe.model_dump(), ModelSpec())
@@ -303,10 +297,7 @@ def decision_of(tracker: Tracker, version: ModelVersion) -> Decision:
     run = run_named(tracker, str(version.run_id))
     decision = signed_decision(run)
     if decision is None:
-        raise SplitError(
-            f"run {run.info.run_id[:8]}, which registered it, holds no decision that was signed by this home and not "
-            "changed since."
-        )
+        raise SplitError(f"run {run.info.run_id[:8]}, which registered it, holds no decision that was signed by us.")
     return decision
 
 
@@ -372,9 +363,7 @@ def _decided_again(
         return promotion.same_recipe(decision.metric, newer or values)
     if decision.runs is None:
         raise SplitError("which evaluations were compared was not recorded, as where the champion's code was no more.")
-    both = [read_evaluation(run_id) for run_id in decision.runs]
-    if others := [each.run_id[:8] for each in both if not each.is_ours()]:
-        raise SplitError(f"the predictions of run {others[0]} were not signed by this home, or were changed since.")
+    both = [read_evaluation(run_id, ours=True) for run_id in decision.runs]
     served, candidate = (read_recipe(run_id).estimates for run_id in decision.runs)
     stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     comparison = compare(

@@ -24,7 +24,7 @@ from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, Outcome, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
-from evenfold.tasks.record.entries import Entry, code_tags, run_key, split_tags, unless_usual, with_code
+from evenfold.tasks.record.entries import Entry, coded, run_key, split_tags, unless_usual
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import NOTE, RUN_KEY, tracker_of
 from evenfold.tasks.runtime.progress import unreachable
@@ -80,15 +80,6 @@ class Retraining(Displayed, Outcome):
         return difference_words(self.decision, *self._titles)
 
     @property
-    def before(self) -> str:
-        """Say in a sentence what the earlier champion scores on rows that it has not seen; empty without a score."""
-        if self.judged.score is None:
-            return ""
-        metric = metric_of(self.decision.metric)
-        value = f"{metric.title} {metric.shown(self.judged.score):.4g}"
-        return f"The champion of before has {value} on the {self.judged.rows:,} new rows; it decides nothing."
-
-    @property
     def _titles(self) -> tuple[str, str]:
         return self.model.title if self.model else "", self.loser.title if self.loser else ""
 
@@ -104,16 +95,12 @@ class Retraining(Displayed, Outcome):
         """The sentences on what became of it: nothing new where it was reused, and what the registry holds."""
         sentences = ["nothing has changed since this was decided, so nothing was done"] if self.reused else []
         if version := self.registered:
-            sentences.append(
-                f"registry: {version.uri} {'is champion' if version.champion else 'is kept beside the champion'}"
-            )
+            became = "is champion" if version.champion else "is kept beside the champion"
+            sentences.append(f"registry: {version.uri} {became}")
         return sentences
 
     def doubts(self, arrival: Audit | None, most: float | None) -> dict[str, str]:
-        """Return what nothing can decide, each by what it is called, in sentences: what is unclear, and each warning.
-
-        ``arrival``: what was found in the table. ``most``: how much better a candidate may be unasked; None: any.
-        """
+        """Return what nothing decides, by name: what is unclear, warnings, a candidate better by more than ``most``."""
         doubts = {"new_rows": " ".join(self.judged.sentences)} if self.judged.verdict == "unclear" else {}
         for audit in filter(None, (arrival, self.audit, self.checked)):
             doubts |= {finding.check: finding.message for finding in audit.findings if finding.severity == "warning"}
@@ -124,17 +111,20 @@ class Retraining(Displayed, Outcome):
 
     def as_page(self) -> reports.Page:
         """Return the page of the decision."""
-        rows = self.growth
+        rows, month, split = self.growth, self.judged, self.split
         left = f"{rows.deleted:,} deleted, {rows.quarantined:,} quarantined"
-        joined = f"{rows.added:,} rows joined, {rows.moved:,} moved, {left}: split_id {self.split.split_id}."
-        unclear = self.judged.sentences if self.judged.verdict == "unclear" else []
-        news = [] if unclear else self.judged.sentences
+        joined = f"{rows.added:,} rows joined, {rows.moved:,} moved, {left}: split_id {split.split_id}."
+        unclear = month.sentences if month.verdict == "unclear" else []
+        newer = [] if unclear else [*month.sentences]
+        if month.score is not None:
+            metric = metric_of(self.decision.metric)
+            value = f"{metric.title} {metric.shown(month.score):.4g}"
+            newer.append(f"The champion of before has {value} on the {month.rows:,} new rows; it decides nothing.")
         return reports.retraining_page(
-            self.registered.name if self.registered else self.split.name, self.decision, self.estimates, self.audit,
+            self.registered.name if self.registered else split.name, self.decision, self.estimates, self.audit,
             self.checked, version=self.registered.version if self.registered else "", growth=[joined, *rows.notes],
-            newer=[*news, *filter(None, [self.before])], months=self.judged.series, unclear=unclear,
-            split=f"{self.split.name} {self.split.version}", titles=self._titles,
-            origin=reports.Origin(Path(self.split.data).name, self.run_id),
+            newer=newer, months=month.series, unclear=unclear, split=f"{split.name} {split.version}",
+            titles=self._titles, origin=reports.Origin(Path(split.data).name, self.run_id),
         )  # fmt: skip
 
 
@@ -158,7 +148,7 @@ def open_retraining(
     whoever says that what they stopped is right takes up what was decided.
     """
     tracker, work = tracker_of(split), work_of(split, model)
-    recipe, code = work.problem.model.canonical(), work.problem.model.code
+    recipe = work.problem.model.canonical()
     another = {
         "metric": (metric, work.problem.model.metrics[0]), "log_models": (log_models, "none"),
         "allow_partial": (allow_partial, False),
@@ -167,14 +157,14 @@ def open_retraining(
     about |= {"model": recipe, "seed": work.manifest.spec.seed, "label": label}
     about |= unless_usual(interval, level) | parts_of_build(build)
     same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
-    key = with_code(same, code)
+    key, code = coded(same, work.problem.model.code)
     prior = tracker.find(key)
     finished = prior if prior and prior.info.status == "FINISHED" else None
     if finished and (outcome := tracker.read_ours(finished.info.run_id, OUTCOME, Retraining)):
         _require_let_in(tracker.client, split, outcome)
         return Opened(run_id=finished.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
-    tags = split_tags(split) | origin_tags() | code_tags(same, code) | {"evenfold.split_run_id": split_run_of(split)}
+    tags = split_tags(split) | origin_tags() | code | {"evenfold.split_run_id": split_run_of(split)}
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     return Opened(run_id=run_id, decision=versions.signed_decision(tracker.client.get_run(run_id)))
 
@@ -286,10 +276,7 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
 
 
 def fail_retraining(split: SplitRef, run_id: str, reason: str) -> None:
-    """Mark a retraining as failed, with the reason where people look for it.
-
-    Where MLflow is out of reach it stays RUNNING: the same request goes on with it.
-    """
+    """Mark a retraining as failed, and why; where MLflow is out of reach it stays RUNNING, and is gone on with."""
     try:
         tracker_of(split).fail(run_id, reason)
     except Exception as error:

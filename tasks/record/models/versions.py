@@ -10,13 +10,13 @@ import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
-from math import isfinite, nan
+from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
@@ -27,11 +27,11 @@ from evenfold.splitters.errors import is_deployed
 from evenfold.splitters.naming import changed, distribution_of, installed
 from evenfold.splitters.untrusted import ESTIMATOR, resolve
 from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
-from evenfold.tasks.record.entries import CODE, RECIPE, code_in
+from evenfold.tasks.record.entries import CODE, PREDICTIONS, RECIPE, code_in
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import in_silence
 from evenfold.tasks.runtime.signing import is_signed, sign, signed_file
-from pydantic import Field, Json, TypeAdapter, ValidationError
+from pydantic import Field, Json, ValidationError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -46,7 +46,6 @@ ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: 
 # At a version: its signatures, each by a tag of its own, for several homes may sign; whose place it took as champion;
 # who withdrew it, and why. These come later, and are not signed.
 SIGNATURE, REPLACES, WITHDRAWN = LATER = "evenfold.signature", "evenfold.replaces", "evenfold.withdrawn"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,54 +60,36 @@ class RecordedScore:
     high: float | None = None
 
     @property
-    def chance(self) -> tuple[float, str] | None:
-        """The most that chance may take off it, and what that is in words; None where no number says it."""
-        half, what = nan, "twice the spread of the champion's splits, with no interval,"
+    def chance(self) -> tuple[float, str]:
+        """The most that chance may take off it, NaN where no number says it, and what that is in words."""
         if self.low is not None and self.high is not None:
-            half, what = (self.high - self.low) / 2, "half the width of the champion's recorded interval"
-        elif self.sd is not None:
-            half = 2 * self.sd
-        return (half, what) if isfinite(half + self.value) else None
+            return (self.high - self.low) / 2, "half the width of the champion's recorded interval"
+        return 2 * (nan if self.sd is None else self.sd), "twice the spread of the champion's splits, with no interval,"
 
 
-class VersionTags(Outcome):
-    """The tags of a version that tell of its model: its recipe, None where they name none, and what that scored."""
+class Tags(Outcome):
+    """The tags that are read again: of a version its recipe and what that scored, of a retraining its decision."""
 
     model: Json[ModelSpec] | None = Field(None, alias="evenfold.model")
     scores: Json[list[RecordedScore]] = Field([], alias="evenfold.scores")
+    decision: Json[Decision] | None = Field(None, alias="evenfold.decision")
 
     @classmethod
-    def of(cls, tags: Mapping[str, str], where: str) -> VersionTags:
-        """Read the tags of a version; nothing that they name is imported.
+    def of(cls, tags: Mapping[str, str], where: str) -> Tags:
+        """Read tags; nothing that they name is imported.
 
-        Raises SplitError that names the tag and ``where`` it stands for what is no recipe or score: a champion that
-        cannot be compared would give way.
+        Raises SplitError that names the tag and ``where`` it stands: a champion that cannot be compared would give way,
+        and later decisions go by what earlier ones have spent.
         """
-        remedy = "or another version by evenfold rollback"
-        return _read(cls.model_validate, tags, f"what the tags of {where} in MLflow say", remedy)
-
-
-_DECISION = TypeAdapter(Decision)
-
-
-def decision_in(tags: Mapping[str, str], where: str) -> Decision | None:
-    """Return the decision that the tags of a retraining's run hold, None where they hold none.
-
-    Raises SplitError for what is no decision, also for what no comparison can have spent: later ones go by it.
-    """
-    remedy = "or delete the tag and with it what is known of this comparison"
-    what = f"the tag {DECISION} of {where} in MLflow"
-    return _read(_DECISION.validate_json, tags[DECISION], what, remedy) if DECISION in tags else None
-
-
-def _read(read: Callable[..., T], content: object, what: str, remedy: str) -> T:
-    try:
-        return read(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-    place, why = ".".join(map(str, first["loc"]))[:60], first["msg"].removeprefix("Value error, ")
-    why = one_line(f"{place}: {why}" if place else why, 200).rstrip(".;")
-    raise SplitError(f"{what} cannot be read ({why}); put back what was there, {remedy}.")
+        try:
+            return cls.model_validate(tags)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+        place, why = ".".join(map(str, first["loc"]))[:60], first["msg"].removeprefix("Value error, ")
+        why = one_line(f"{place}: {why}", 200).rstrip(".;")
+        remedy = "delete the tag, and with it what is known of this comparison"
+        remedy = remedy if first["loc"][0] == DECISION else "put another version back (evenfold rollback)"
+        raise SplitError(f"a tag of {where} in MLflow cannot be read ({why}); put back what was there, or {remedy}.")
 
 
 def moved_code(champion: Champion) -> list[str]:
@@ -125,10 +106,11 @@ def model_tags(
     tags = {"evenfold.model": json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
     tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
     tags |= {"evenfold.values": fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
-    scores = []
-    for each in estimates[:MOST_SCORES]:
-        low, high = (getattr(each.interval, end, None) for end in ("low", "high"))
-        scores.append(asdict(RecordedScore(each.metric, each.method, each.value, each.sd, low, high)))
+    scores = [
+        {field: getattr(each, field) for field in ("metric", "method", "value", "sd")}
+        | {end: getattr(each.interval, end, None) for end in ("low", "high")}
+        for each in estimates[:MOST_SCORES]
+    ]
     return tags | ({EVALUATION: evaluation_run_id, "evenfold.scores": json.dumps(scores)} if evaluation_run_id else {})
 
 
@@ -160,10 +142,7 @@ def version_named(tracker: Tracker, address: str) -> ModelVersion:
 
 
 def _claim(version: ModelVersion, tags: Mapping[str, str]) -> dict[str, object]:
-    """Return what the signature of a version covers: its name and number, where its files lie, and every tag of ours.
-
-    Among these are its recipe, split, scores, run key, evaluation and the digest of its model.
-    """
+    """Return what the signature of a version covers: its name and number, where its files lie, every tag of ours."""
     ours = {tag: value for tag, value in tags.items() if tag.startswith("evenfold.") and not tag.startswith(LATER)}
     return {"name": version.name, "version": str(version.version), "source": version.source, "tags": ours}
 
@@ -194,15 +173,12 @@ def signed_decision(run: Run) -> Decision | None:
     """Return the decision of a retraining, None where this home and its team made none for that run as it is now."""
     tags, run_id = run.data.tags, run.info.run_id
     ours = is_signed("decision", {"run": run_id, "decision": tags.get(DECISION)}, [tags.get(SIGNATURE)])
-    return decision_in(tags, f"run {run_id}") if ours else None
+    return Tags.of(tags, f"run {run_id}").decision if ours else None
 
 
 @dataclass(frozen=True)
 class Untrusted:
-    """A version as it was looked at: ``sha256`` of its one skops file ("": none is ever loaded), and its recipe.
-
-    ``evaluated``: what its evaluation holds of it, None where that is gone.
-    """
+    """A version as it was looked at: ``sha256`` of its skops file, "" without one, and what its evaluation holds."""
 
     version: ModelVersion
     sha256: str
@@ -221,7 +197,7 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
     if is_deployed():
         raise SplitError("evenfold trust is a person's word at a terminal, and a deployed run has none to give.")
     registered = version_named(tracker, f"models:/{name}/{version}")
-    digest, recipe = "", VersionTags.of(registered.tags, f"version {version} of {name}").model
+    digest, recipe = "", Tags.of(registered.tags, f"version {version} of {name}").model
     with suppress(Exception):  # its files are gone, or are none that is ever loaded
         # MLflow looks a models:/ URI up in the store of the process, which is the user's.
         where = str(tracker.client.get_model_version_download_uri(name, version))
@@ -229,27 +205,20 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
             place = download_artifacts(where, dst_path=folder, tracking_uri=tracker.client.tracking_uri)
             (file,) = Path(place).rglob("*.skops")
             digest = sha256(file)
-    evaluated = _evaluated(tracker, registered.tags.get(EVALUATION, ""))
+    evaluated = None
+    with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of a run that is gone, or none of ours
+        content, signed = tracker.read_signed(registered.tags[EVALUATION], RECIPE)
+        evaluated = dict(content)
+        if not signed:  # of draws, which keep no predictions, it is left as it is
+            file = tracker.fetch(registered.tags[EVALUATION], PREDICTIONS, Path(folder))
+            evaluated["sha256"] = {PREDICTIONS: sha256(file)}
     if evaluated is not None:
         theirs = None
         with suppress(ValidationError):
             theirs = ModelSpec.model_validate(evaluated.get("model"))
         if not are_alike(theirs, recipe):
-            raise SplitError(
-                f"the evaluation of version {version} of {name} names another recipe; retrain, or roll back."
-            )
+            raise SplitError(f"version {version} of {name} was evaluated with another recipe; retrain, or roll back.")
     return Untrusted(registered, digest, None if recipe is None else recipe.canonical(), evaluated)
-
-
-def _evaluated(tracker: Tracker, run_id: str) -> Mapping[str, object] | None:
-    """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
-    with suppress(Exception):  # gone, or none of ours
-        recipe, signed = tracker.read_signed(run_id, RECIPE)
-        with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of draws, which keep no predictions
-            name = "predictions.parquet"
-            recipe |= {} if signed else {"sha256": {name: sha256(tracker.fetch(run_id, name, Path(folder)))}}
-        return dict(recipe)
-    return None
 
 
 def trust(tracker: Tracker, looked_at: Untrusted) -> None:
@@ -279,12 +248,10 @@ def load_final(final: FinalModel) -> tuple[Any, list[str]]:
 
 
 def _shown_by(model: Any, X: pd.DataFrame) -> dict[str, object]:
-    """Return what a model reads and answers, by names and types, as MLflow's registry shows and checks it.
-
-    By an example of medians and most frequent values, which is no row of the data.
-    """
+    """Return what a model reads and answers, by names and types, as MLflow's registry shows and checks it."""
     from mlflow.models import infer_signature
 
+    # Medians and most frequent values are no row of the data.
     numbers = X.select_dtypes("number").columns
     usual = {
         name: column.quantile(interpolation="nearest") if name in numbers else column.mode().get(0)
@@ -310,11 +277,7 @@ def keep_model(
     from mlflow.models import Model
 
     (model, types), client = load_final(final), tracker.client
-    digest = {DIGEST: final.file.sha256}
-    left = [each for each in tracker.models(run_id, "model") if digest.items() <= each.tags.items()]
-    logged = left[0] if left else client.create_logged_model(
-        tracker.experiment_id, "model", source_run_id=run_id, tags=digest
-    )  # fmt: skip
+    logged = tracker.logged_model(run_id, "model", {DIGEST: final.file.sha256})
     if logged.status == "READY":
         return logged
     run, own = client.get_run(run_id), {"model_id": logged.model_id, "run_id": run_id}

@@ -15,9 +15,9 @@ from evenfold.estimates.results import Interval
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry, named_apart
-from evenfold.tasks.record.looks import _promised
 from evenfold.tasks.record.reading import read_recipe, recorded_runs
 from evenfold.tasks.record.splits import read_split
+from evenfold.tasks.record.studies import _promised
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.progress import ENDINGS
 from prefect.exceptions import TerminationSignal
