@@ -12,7 +12,7 @@ import pyarrow as pa
 from evenfold.manifests.tables.canonical import numbered, require_columns
 from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, require_rows, room_of, source_of
 from evenfold.splitters import HashSplit, Repeated, SplitError
-from evenfold.splitters.untrusted import is_address
+from evenfold.splitters.errors import is_address
 from numpy.typing import NDArray
 
 from .fields import EngineName

@@ -16,7 +16,7 @@ import pyarrow as pa
 from evenfold.manifests.tables.canonical import STRETCH
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import DrawSplitter, Pair, Rows, SplitError, Splitter
-from evenfold.splitters.base import Kind as Kind, pairs_of_labels
+from evenfold.splitters.base import Kind as Kind, pairs_of_labels, tested_codes
 from evenfold.splitters.numbers import encode
 from numpy.typing import NDArray
 
@@ -176,8 +176,7 @@ class Labels(Membership):
     def of(cls, codes: Codes, splitter: Splitter) -> Labels:
         """Return the membership that ``codes`` decided by a strategy of labels say."""
         parts = splitter.part_codes()
-        tested = [code for code in parts.values() if code >= 0] or range(int(codes.max()) + 1)
-        return cls(codes, tested, parts=parts)
+        return cls(codes, tested_codes(codes, parts), parts=parts)
 
     @property
     def n_splits(self) -> int:

@@ -20,10 +20,10 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
 )
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
-from evenfold.splitters.base import defaults_of, strategy_made, strategy_recipe
-from evenfold.splitters.errors import reason_of, shown
-from evenfold.splitters.numbers import digest_json, plain_numbers, require_present
-from evenfold.splitters.untrusted import read_document, require_bounded, require_readable
+from evenfold.splitters.base import parameters_of, strategy_of, strategy_recipe
+from evenfold.splitters.errors import reason_of, require_readable, shown
+from evenfold.splitters.numbers import digest_json, plain_numbers, require_bounded, require_present
+from evenfold.splitters.untrusted import read_document
 from pydantic import Field, ValidationError, model_validator
 
 from .fields import Algorithm, GateLimits, KeyEncoding, Length, LockedPart, Names, Strict, Whole, also, explain
@@ -189,8 +189,7 @@ class SplitSpec(Strict):
         if not isinstance(fields.get("strategy"), (str, type(None))):
             recipe = strategy_recipe(fields["strategy"])
             params = dict(recipe.get("params") or {})
-            strategy = strategy_made(str(recipe.get("strategy")), params)
-            if strategy.by_position and dict(fields.get("columns") or {}).get("key"):
+            if strategy_of(recipe).by_position and dict(fields.get("columns") or {}).get("key"):
                 whose = type(fields["strategy"]).__name__ if hasattr(fields["strategy"], "split") else "a list of pairs"
                 raise SplitError(
                     f"{whose} goes by the position of rows, and rows with a key lie in its order; leave the key out, "
@@ -257,12 +256,12 @@ class SplitSpec(Strict):
         """Return where a field that this model does not know belongs: among the columns or parameters."""
         if name in Columns.model_fields:
             return "it belongs in columns."
-        is_parameter = any(name in strategy._get_param_names() for strategy in all_strategies().values())
+        is_parameter = any(name in parameters_of(strategy) for strategy in all_strategies().values())
         return f"write params: {{{name}: {shown(repr(value))}}}." if is_parameter else None
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
-        strategy = strategy_made(str(self.strategy), self.params, random_state=self.seed)
+        strategy = strategy_of({"strategy": self.strategy, "params": self.params}, self.seed)
         return Crossed(strategy, random_state=self.seed) if self.group_mode == "cross" else strategy
 
     def require_complete(self, table: pa.Table) -> None:
@@ -292,9 +291,9 @@ class SplitSpec(Strict):
         """Return what the plan's identity rests on; parameters that have their default are left out."""
         splitter = self.splitter()
         strategy = splitter.inner() if isinstance(splitter, Crossed) else splitter
-        params, defaults = strategy.get_params(deep=False), defaults_of(type(strategy))
+        params, defaults = strategy.get_params(deep=False), parameters_of(type(strategy))
         # So a parameter that a later version adds changes no identity while it has its default.
-        changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
+        changed = {name: value for name, value in params.items() if name != "random_state" and value != defaults[name]}
         decided = {
             "columns": self.columns.model_dump(exclude_defaults=True),
             "types": dict(sorted(types.items())),

@@ -25,18 +25,19 @@ ONE_OF: dict[str, str] = {"labels": "fold", "draws": "draw", "pairs": "split"}  
 T = TypeVar("T")
 
 
-class _Refined:
-    def __init__(self, declared: Any, of: Callable[[Any], Any]) -> None:
-        self.declared, self.of = declared, of
-
-    # A property, asked of the class, would answer with itself.
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return self.declared if instance is None else self.of(instance)
-
-
-def refines(declared: Any) -> Callable[[Callable[[Any], Any]], Any]:
+class refines:
     """Make a method a trait that parameters refine: the class answers ``declared``, an instance what it returns."""
-    return lambda of: _Refined(declared, of)
+
+    def __init__(self, declared: Any) -> None:
+        self.declared = declared
+
+    def __call__(self, of: Callable[[Any], Any]) -> Any:
+        """Take the method."""
+        self.of = of
+        return self
+
+    def __get__(self, instance: Any, owner: type) -> Any:  # a property, asked of the class, would return itself
+        return self.declared if instance is None else self.of(instance)
 
 
 def follows(*traits: str, version: int = 1) -> Callable[[type[T]], type[T]]:
@@ -51,7 +52,7 @@ def follows(*traits: str, version: int = 1) -> Callable[[type[T]], type[T]]:
 
     def delegating(cls: type[T]) -> type[T]:
         for trait in traits:
-            setattr(cls, trait, _Refined(getattr(cls, trait, None), partial(theirs, trait)))
+            setattr(cls, trait, refines(getattr(cls, trait, None))(partial(theirs, trait)))
         return cls
 
     return delegating
@@ -185,21 +186,16 @@ class LabelSplitter(Splitter):
     def decide(self, rows: Rows) -> NDArray[Any]:
         """Return the fold of each checked row, as ``assign`` does."""
         labels = self.labels(rows, self._stream(LABELS))
-        return labels.astype(label_type(self._n_splits(rows)), copy=False)
+        return labels.astype(label_type(int(labels.max()) + 1), copy=False)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each fold's (rest, fold), or each part's (train, part); O(n) memory a pair, positions ascending."""
-        parts = self.part_codes()
-        tested = [code for code in parts.values() if code >= 0] if parts else range(self._n_splits(rows))
-        return pairs_of_labels(self.decide(rows), tested, parts=bool(parts))
+        labels, parts = self.decide(rows), self.part_codes()
+        return pairs_of_labels(labels, tested_codes(labels, parts), parts=bool(parts))
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
-        tested = sum(code >= 0 for code in self.part_codes().values())
-        return tested or (super()._n_pairs() if rows is None else self._n_splits(rows))
-
-    def _n_splits(self, rows: Rows) -> int:
-        """Return how many folds one column of labels has."""
-        return int(self.n_splits)
+        known = sum(code >= 0 for code in self.part_codes().values()) or getattr(self, "n_splits", 0)
+        return int(known) if known or rows is None else int(self.decide(rows).max()) + 1
 
     def _check(self, rows: Rows) -> None:
         if hasattr(self, "n_splits"):  # else as many as rows or groups make
@@ -263,6 +259,11 @@ class PairSplitter(Splitter):
                 )
 
 
+def tested_codes(labels: NDArray[Any], parts: Mapping[str, int]) -> Sequence[int]:
+    """Return the codes that are tested: of parts those of 0 and above, else every fold."""
+    return [code for code in parts.values() if code >= 0] or range(int(labels.max()) + 1)
+
+
 def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:
     """Yield (train, rows of the label) for each ``tested`` label, positions ascending, O(n) a pair.
 
@@ -285,12 +286,12 @@ def all_strategies() -> dict[str, type[Splitter]]:
     return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}
 
 
-def strategy_of(value: Any, random_state: int) -> Splitter:
+def strategy_of(value: Any, random_state: int = 0) -> Splitter:
     """Return the strategy that ``value`` is or names.
 
     A name comes as ``{"strategy": "KFold", "params": {"n_splits": 5}}``; a strategy of your own is named by its
-    import path, ``package.module:Name``. A named strategy whose parameters hold no random_state takes this one.
-    Raises SplitError that says what is not known.
+    import path, ``package.module:Name``. One whose parameters hold no random_state takes this one. Raises SplitError
+    that names the nearest strategies, and for a parameter that it does not have or cannot do without.
     """
     if isinstance(value, Splitter):
         return value
@@ -299,28 +300,18 @@ def strategy_of(value: Any, random_state: int) -> Splitter:
             f"{value!r} is not a strategy; pass one, such as KFold(5), or "
             "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
         )
-    params = value.get("params") or {}
-    seed = {} if "random_state" in params else {"random_state": random_state}
-    return strategy_made(str(value["strategy"]), params, **seed)
-
-
-def strategy_made(name: str, params: Mapping[str, Any], **seed: int) -> Splitter:
-    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``).
-
-    With these parameters, and with ``random_state`` where it has one and it is given. Raises SplitError that names the
-    nearest strategies, and for a parameter that it does not have or cannot do without.
-    """
-    strategies = all_strategies()
+    name, params, strategies = str(value["strategy"]), value.get("params") or {}, all_strategies()
     if ":" not in name and name not in strategies:
         hint = meant(name, strategies) or f"choose {', '.join(strategies)}."
         raise SplitError(f"there is no strategy {name!r}; {hint}")
     strategy: type[Splitter] = resolve(name, STRATEGY) if ":" in name else strategies[name]
-    parameters = set(strategy._get_param_names())
+    parameters = parameters_of(strategy)
     for each in params:
         if each not in parameters:
-            hint = meant(each, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
+            hint = meant(each, parameters, most=1) or f"it has {', '.join(sorted({*parameters} - {'random_state'}))}."
             raise SplitError(f"{strategy.__name__} has no parameter {each!r}; {hint}")
-    missing = sorted(parameters - {"random_state"} - params.keys() - defaults_of(strategy).keys())
+    params = ({"random_state": random_state} if "random_state" in parameters else {}) | dict(params)
+    missing = sorted(each for each, default in parameters.items() if default is NEEDED and each not in params)
     if missing:
         names, them = " and ".join(missing), "it" if len(missing) == 1 else "them"
         raise SplitError(
@@ -328,16 +319,19 @@ def strategy_made(name: str, params: Mapping[str, Any], **seed: int) -> Splitter
             f"or --param {missing[0]}=..."
         )
     try:
-        return strategy(**params, **(seed if "random_state" in parameters else {}))
+        return strategy(**params)
     except TypeError as error:
         raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
 
 
+NEEDED = inspect.Parameter.empty
+
+
 @cache
-def defaults_of(strategy: type[Splitter]) -> dict[str, Any]:
-    """Return the parameters of a strategy that need not be given."""
+def parameters_of(strategy: type[Splitter]) -> dict[str, Any]:
+    """Return the default of each parameter of a strategy, ``NEEDED`` where it has none."""
     parameters = inspect.signature(strategy).parameters.values()
-    return {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
+    return {each.name: each.default for each in parameters if each.kind is not each.VAR_KEYWORD}
 
 
 STRATEGY = Role(

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -129,6 +130,51 @@ def require_no_password(address: str) -> None:
         f"the {what} out of the address, and give it as fsspec's file system takes it: as {written} in the "
         f"environment's FSSPEC_{protocol.upper()}, or in a file in ~/.config/fsspec."
     )
+
+
+LOCAL = ("file://", "local://")  # as fsspec calls what lies on this machine
+
+
+def is_address(source: Any) -> bool:
+    """Return whether a source is an address, such as s3://bucket/rows.parquet, and no path."""
+    return isinstance(source, str) and "://" in source
+
+
+def require_readable(paths: Iterable[str | Path]) -> None:
+    """Raise SplitError where a deployed run is asked for a file or address that does not lie below a data root.
+
+    Roots are the folders and buckets (``s3://name/folder``) of ``EVENFOLD_DATA_ROOTS``, comma-separated, by default the
+    working directory; and the home and the shared results, for manifests and frames lie there. Links are followed
+    first, in the paths and in the roots; ``file://`` is a path. To be called with what was named, a folder or glob as
+    well, before anything is told of it; and then with every file that was found there.
+    """
+    if not is_deployed():
+        return
+    roots = (os.environ.get("EVENFOLD_DATA_ROOTS") or ".").split(",")
+    roots += [os.environ.get("EVENFOLD_HOME") or ".evenfold", os.environ.get("EVENFOLD_RESULTS", "")]
+    for name in map(str, paths):
+        if not any(_is_below(name, root.strip()) for root in roots if root.strip()):
+            raise SplitError(
+                f"{name!r} is not below a folder that a deployed run may read; put the data there, or add its folder "
+                "to EVENFOLD_DATA_ROOTS where the worker runs."
+            )
+
+
+def _is_below(name: str, root: str) -> bool:
+    """Return whether a place is the root or below it: both of this machine, or both of one store behind one chain."""
+    (chain, place, here), (before, top, folder) = _placed(name), _placed(root)
+    if here and folder:
+        return chain == before and here.is_relative_to(folder)
+    away = here is folder and ".." not in unquote(place).split("/")  # a store may read %2e as a dot
+    return away and chain == before and f"{place}/".startswith(top.rstrip("/") + "/")
+
+
+def _placed(name: str) -> tuple[str, str, Path | None]:
+    """Return what stands before a place (as in ``simplecache::``), the place, and its real path on this machine."""
+    chain, _, place = name.rpartition("::") if is_address(name) else ("", "", name)
+    for scheme in LOCAL:
+        place = place.removeprefix(scheme)
+    return chain, place, None if is_address(place) else Path(place).resolve()
 
 
 _above: dict[str, Callable[[Any], Any]] = {}

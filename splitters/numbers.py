@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -35,6 +35,30 @@ def plain_numbers(value: Any) -> Any:
     if all(new is old for new, old in zip(plain, inside, strict=True)):
         return value
     return dict(zip(value, plain, strict=True)) if isinstance(value, dict) else type(value)(plain)
+
+
+DEEPEST = 50
+PLAIN = {str, int, float, bool, type(None)}  # most values: whether another is a mapping takes ten times as long to ask
+TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
+
+
+def require_bounded(values: Any) -> None:
+    """Raise ValueError for values that are nested more than 50 deep, or within themselves.
+
+    What walks through values calls itself for each level. What stands in several places is looked through once.
+    """
+    level = [values]
+    for _ in range(DEEPEST):
+        parts = [value.values() if isinstance(value, Mapping) else value for value in level if _holds(value)]
+        level = list({id(each): each for part in parts for each in part if type(each) not in PLAIN}.values())
+        if not level:
+            return
+    if any(map(_holds, level)):
+        raise ValueError(TOO_DEEP)
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
 
 
 def is_whole(value: Any) -> bool:
@@ -133,27 +157,8 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
     return codes, np.asarray(levels).view(array.dtype).tolist()
 
 
-def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Return ``values`` as an array of one dimension, from any container."""
-    array = array_of(values, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise SplitError(f"{name} has {array.ndim} dimensions; pass one value per row.")
-    return array
-
-
 def array_of(values: Any, name: str) -> NDArray[Any]:
     """Return ``values`` as an array in which every value is still itself."""
-    array = values if isinstance(values, np.ndarray) else _converted(values)
-    if array.ndim == 0:
-        raise SplitError(f"{name} is of type {type(values).__name__}; pass one value per row.")
-    return array.astype(object) if array.dtype.kind == "T" else array  # text that has its own missing value
-
-
-def _converted(values: Any) -> NDArray[Any]:
-    if not isinstance(values, (list, tuple)):
-        return np.asarray(values)
     try:
         array = np.asarray(values)
     except ValueError:  # rows of unequal length
@@ -161,13 +166,21 @@ def _converted(values: Any) -> NDArray[Any]:
         for i, value in enumerate(values):
             array[i] = value
     # NumPy makes text of everything beside text (NaN becomes the word), and floats of integers beyond its own.
-    changed = array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= 2.0**53).any()))
-    return np.array(values, dtype=object) if changed else array
+    large = array.dtype.kind == "f" and bool((np.abs(array) >= 2.0**53).any())
+    if isinstance(values, (list, tuple)) and (large or array.dtype.kind in "US"):
+        array = np.array(values, dtype=object)
+    if array.ndim == 0:
+        raise SplitError(f"{name} is of type {type(values).__name__}; pass one value per row.")
+    return array.astype(object) if array.dtype.kind == "T" else array  # text that has its own missing value
 
 
 def present(values: Any, name: str) -> NDArray[Any]:
-    """Return ``values`` as an array of one dimension that misses nothing."""
-    array = as_array(values, name)
+    """Return ``values``, of any container, as an array of one dimension that misses nothing."""
+    array = array_of(values, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise SplitError(f"{name} has {array.ndim} dimensions; pass one value per row.")
     require_present(array, name)
     return array
 

@@ -12,7 +12,6 @@ from evenfold.splitters.kernels import IntArray
 from evenfold.splitters.numbers import (
     Coded,
     array_of,
-    as_array,
     components_of,
     encode,
     is_number,
@@ -284,30 +283,19 @@ def _require(needs: Needs, values: dict[str, Any], asked_by: str) -> None:
 def _target(y: Any, kind: Target, asked_by: str, name: str) -> tuple[Any, Sequence[Any]]:
     if kind == "ignored" or y is None:
         return None, ()
-    if isinstance(y, Coded) and kind != "numbers":
-        return y.codes, y.levels
-    if kind == "numbers":
-        return _numbers(y, asked_by, name), ()
-    if kind == "any":
-        if columns := _columns(y, name):
-            return columns.codes, columns.levels
-        values = as_array(y, name)
-        numeric = is_number(values.dtype.kind, lambda: np.unique(values))
-        return (_numbers(values, asked_by, name), ()) if numeric else encode(values, name)
-    values = as_array(y, name)
-    if values.dtype.kind == "f" and (np.isfinite(values) & (values != np.floor(values))).any():
+    coded = y if isinstance(y, Coded) else _columns(y, name) if kind == "any" else None
+    if coded and kind != "numbers":
+        return coded.codes, coded.levels
+    values = np.array(y.levels, dtype=object) if isinstance(y, Coded) else present(y, name)
+    if kind == "numbers" or (kind == "any" and is_number(values.dtype.kind, lambda: np.unique(values))):
+        needed = f"{asked_by} needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
+        return _floats(values, "biufO", f"{name} holds text or objects, and {needed}", name), ()
+    if kind == "classes" and values.dtype.kind == "f" and (values != np.floor(values))[np.isfinite(values)].any():
         raise SplitError(
             f"{name} holds {np.unique(values).size:,} different fractional numbers, and {asked_by} needs classes; "
             "use SortedStratifiedKFold, which stratifies numbers."
         )
-    return encode(y, name)
-
-
-def _numbers(y: Any, asked_by: str, name: str) -> NDArray[np.float64]:
-    array = np.array(y.levels, dtype=object) if isinstance(y, Coded) else as_array(y, name)
-    require_present(array, name)
-    needed = f"{asked_by} needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
-    return _floats(array, "biufO", f"{name} holds text or objects, and {needed}", name)
+    return encode(values, name)
 
 
 def _floats(array: NDArray[Any], kinds: str, otherwise: str, name: str) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Requests of somebody else: what they name that this process imports, reads from disk and goes through.
+"""Requests of somebody else: what they name that this process imports, and goes through.
 
 The one place where a string such as package.module:Name becomes what it stands for.
 """
@@ -14,12 +14,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from keyword import iskeyword
-from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import unquote
 
 from .errors import SplitError, is_deployed
+from .numbers import DEEPEST, TOO_DEEP, require_bounded
 
 HERE = "here_"  # how modules begin that stand for what this process alone knows: see ``naming``
 
@@ -241,55 +240,7 @@ def refusal(error: Exception) -> str:
     return str(error).partition(". Did you mean")[0]
 
 
-LOCAL = ("file://", "local://")  # as fsspec calls what lies on this machine
-
-
-def is_address(source: Any) -> bool:
-    """Return whether a source is an address, such as s3://bucket/rows.parquet, and no path."""
-    return isinstance(source, str) and "://" in source
-
-
-def require_readable(paths: Iterable[str | Path]) -> None:
-    """Raise SplitError where a deployed run is asked for a file or address that does not lie below a data root.
-
-    Roots are the folders and buckets (``s3://name/folder``) of ``EVENFOLD_DATA_ROOTS``, comma-separated, by default the
-    working directory; and the home and the shared results, for manifests and frames lie there. Links are followed
-    first, in the paths and in the roots; ``file://`` is a path. To be called with what was named, a folder or glob as
-    well, before anything is told of it; and then with every file that was found there.
-    """
-    if not is_deployed():
-        return
-    roots = (os.environ.get("EVENFOLD_DATA_ROOTS") or ".").split(",")
-    roots += [os.environ.get("EVENFOLD_HOME") or ".evenfold", os.environ.get("EVENFOLD_RESULTS", "")]
-    for name in map(str, paths):
-        if not any(_is_below(name, root.strip()) for root in roots if root.strip()):
-            raise SplitError(
-                f"{name!r} is not below a folder that a deployed run may read; put the data there, or add its folder "
-                "to EVENFOLD_DATA_ROOTS where the worker runs."
-            )
-
-
-def _is_below(name: str, root: str) -> bool:
-    """Return whether a place is the root or below it: both of this machine, or both of one store behind one chain."""
-    (chain, place, here), (before, top, folder) = _placed(name), _placed(root)
-    if here and folder:
-        return chain == before and here.is_relative_to(folder)
-    away = here is folder and ".." not in unquote(place).split("/")  # a store may read %2e as a dot
-    return away and chain == before and f"{place}/".startswith(top.rstrip("/") + "/")
-
-
-def _placed(name: str) -> tuple[str, str, Path | None]:
-    """Return what stands before a place (as in ``simplecache::``), the place, and its real path on this machine."""
-    chain, _, place = name.rpartition("::") if is_address(name) else ("", "", name)
-    for scheme in LOCAL:
-        place = place.removeprefix(scheme)
-    return chain, place, None if is_address(place) else Path(place).resolve()
-
-
-DEEPEST = 50
 MOST_VALUES = 1_000_000
-PLAIN = {str, int, float, bool, type(None)}  # most values: whether another is a mapping takes ten times as long to ask
-TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
 TOO_MANY = f"there are more than {MOST_VALUES:,} values; keep long lists in a table"
 
 
@@ -336,22 +287,3 @@ def _require_bounded_text(text: str) -> None:
                 raise ValueError(TOO_MANY)
     except (yaml.YAMLError, UnicodeError):
         pass
-
-
-def require_bounded(values: Any) -> None:
-    """Raise ValueError for values that are nested more than 50 deep, or within themselves.
-
-    What walks through values calls itself for each level. What stands in several places is looked through once.
-    """
-    level = [values]
-    for _ in range(DEEPEST):
-        parts = [value.values() if isinstance(value, Mapping) else value for value in level if _holds(value)]
-        level = list({id(each): each for part in parts for each in part if type(each) not in PLAIN}.values())
-        if not level:
-            return
-    if any(map(_holds, level)):
-        raise ValueError(TOO_DEEP)
-
-
-def _holds(value: Any) -> bool:
-    return isinstance(value, (Mapping, list, tuple))

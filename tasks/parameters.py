@@ -106,8 +106,8 @@ def _folder(reference: Any) -> Any:
 
 
 def _grid(source: Any) -> Any:
-    from evenfold.splitters.errors import reason_of
-    from evenfold.splitters.untrusted import read_document, require_readable
+    from evenfold.splitters.errors import reason_of, require_readable
+    from evenfold.splitters.untrusted import read_document
 
     grid = source
     if isinstance(source, (str, Path)):

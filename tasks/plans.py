@@ -16,8 +16,8 @@ from evenfold.manifests.tables.keys import WhichRows, waiting_rows
 from evenfold.manifests.tables.read import version_of
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import modules_of_strategy, strategy_code
+from evenfold.splitters.errors import is_address
 from evenfold.splitters.naming import code_of, installed
-from evenfold.splitters.untrusted import is_address
 from evenfold.tasks.preimages import Marks, Preimage, differences
 from evenfold.tasks.runtime.home import Home, Settings
 

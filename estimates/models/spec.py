@@ -17,9 +17,9 @@ from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import imported, name_of, path_in
 from evenfold.splitters import SplitError
-from evenfold.splitters.errors import reason_of
+from evenfold.splitters.errors import reason_of, require_readable
 from evenfold.splitters.naming import code_of, named, plain, recipe_of
-from evenfold.splitters.numbers import plain_numbers
+from evenfold.splitters.numbers import plain_numbers, require_bounded
 from evenfold.splitters.untrusted import (
     ESTIMATOR,
     METRIC,
@@ -28,8 +28,6 @@ from evenfold.splitters.untrusted import (
     Role,
     check_params,
     read_document,
-    require_bounded,
-    require_readable,
     require_trusted,
 )
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator

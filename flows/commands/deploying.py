@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from evenfold.splitters.errors import SplitError, require_no_password
-from evenfold.splitters.untrusted import is_address
+from evenfold.splitters.errors import SplitError, is_address, require_no_password
 from evenfold.tasks import Home
 
 from evenfold import flows

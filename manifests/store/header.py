@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, cast
 
 from evenfold.manifests.fields import WRITTEN, Algorithm
-from evenfold.splitters.errors import SplitError, above
-from evenfold.splitters.untrusted import require_readable
+from evenfold.splitters.errors import SplitError, above, require_readable
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 

@@ -18,8 +18,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
-from evenfold.splitters.errors import is_deployed, reason_of, require_no_password, without_secrets
-from evenfold.splitters.untrusted import LOCAL, is_address, require_readable
+from evenfold.splitters.errors import (
+    LOCAL,
+    is_address,
+    is_deployed,
+    reason_of,
+    require_no_password,
+    require_readable,
+    without_secrets,
+)
 
 from .canonical import amount
 from .csv_files import CsvFiles

@@ -54,9 +54,6 @@ class Predefined(LabelSplitter):
         fixed = None if rows is None else rows.fixed
         return 0 if self.folds is None and fixed is None else int(self._given(fixed).max()) + 1
 
-    def _n_splits(self, rows: Rows) -> int:
-        return self._n_pairs(rows)
-
     def _given(self, fixed: IntArray | None) -> IntArray:
         if isinstance(self.folds, str):
             raise SplitError(

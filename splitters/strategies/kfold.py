@@ -178,9 +178,6 @@ class LeaveOneOut(LabelSplitter):
         """Return each row's own position."""
         return np.arange(rows.n)
 
-    def _n_splits(self, rows: Rows) -> int:
-        return rows.n
-
 
 class LeaveOneGroupOut(LabelSplitter):
     """As many folds as groups: train on all groups but one, test on that one (a hospital, a year, a plant).
@@ -200,9 +197,6 @@ class LeaveOneGroupOut(LabelSplitter):
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return each row's group."""
         return np.asarray(rows.groups)
-
-    def _n_splits(self, rows: Rows) -> int:
-        return rows.n_groups
 
 
 class StratifiedLeaveOneGroupOut(LabelSplitter):
@@ -233,19 +227,16 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return the fold of each row."""
         strata, sizes = self._strata(rows), rows.group_sizes
-        held = np.zeros(self._n_splits(rows), dtype=np.int64)
+        counts = np.bincount(strata)
+        held = np.zeros(int(counts.max()), dtype=np.int64)
         folds = np.empty(sizes.size, dtype=np.int64)
         shuffled = stream.permutation(sizes.size)
-        counts = np.bincount(strata)
         # The first and largest stratum has a group for every fold, so no fold stays empty.
         for stratum in np.argsort(-counts, kind="stable").tolist():
             groups = shuffled[strata[shuffled] == stratum]
             folds[groups] = np.argsort(held, kind="stable")[: groups.size]
             held[folds[groups]] += sizes[groups]
         return np.asarray(folds[rows.groups])
-
-    def _n_splits(self, rows: Rows) -> int:
-        return int(np.bincount(self._strata(rows)).max())
 
     def _strata(self, rows: Rows) -> IntArray:
         """Return the stratum of each group."""
@@ -254,7 +245,7 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
         return strata
 
     def _check(self, rows: Rows) -> None:
-        if self._n_splits(rows) < 2:
+        if np.bincount(self._strata(rows)).max() < 2:
             raise SplitError(
                 f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out; "
                 "use LeaveOneGroupOut, or coarser strata."

@@ -47,9 +47,6 @@ class PartSplitter(LabelSplitter):
         labels[order] = np.repeat(np.resize(codes, sizes.size), sizes.reshape(-1))
         return labels
 
-    def _n_splits(self, rows: Rows) -> int:
-        return self.get_n_splits()
-
     def _check(self, rows: Rows) -> None:
         check_parts(self.parts, rows.n)
 

@@ -22,8 +22,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from evenfold.splitters import SplitError
-from evenfold.splitters.errors import SHOWN, without_secrets
-from evenfold.splitters.untrusted import is_address
+from evenfold.splitters.errors import SHOWN, is_address, without_secrets
 from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict

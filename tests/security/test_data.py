@@ -17,8 +17,7 @@ from evenfold.estimates import EvaluationError, ModelError, ModelSpec, Problem, 
 from evenfold.manifests import audit, check_arrival, decide, extend, read_manifest, read_spec, write_manifest
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
-from evenfold.splitters.errors import WITHHELD, reason_of
-from evenfold.splitters.untrusted import require_readable
+from evenfold.splitters.errors import WITHHELD, reason_of, require_readable
 
 SECRET = "Alan-Turing"
 SECRET_NUMBER = 8_675_309

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from evenfold.splitters import SplitError, errors, untrusted
 from evenfold.splitters.naming import distribution_of
+from evenfold.splitters.numbers import DEEPEST, require_bounded
 from evenfold.splitters.untrusted import (
-    DEEPEST,
     ESTIMATOR,
     FUNCTION,
     PART,
@@ -17,7 +17,6 @@ from evenfold.splitters.untrusted import (
     UntrustedNameError,
     import_beforehand,
     read_document,
-    require_bounded,
     require_trusted,
     resolve,
 )
@@ -103,9 +102,9 @@ def test_a_deployed_run_reads_what_lies_below_its_roots(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     monkeypatch.setenv("EVENFOLD_DATA_ROOTS", "in")
-    untrusted.require_readable(["in/rows.csv", "in/a::b.csv"])
+    errors.require_readable(["in/rows.csv", "in/a::b.csv"])
     with pytest.raises(SplitError, match="is not below a folder"):
-        untrusted.require_readable(["rows.csv"])
+        errors.require_readable(["rows.csv"])
 
 
 def test_a_secret_in_an_address_is_refused_with_the_place_for_it() -> None:
