@@ -10,14 +10,15 @@ from functools import cache, partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from evenfold.splitters.errors import SplitError, meant
-from evenfold.splitters.kernels import DRAWS, LABELS, IntArray, Stream
-from evenfold.splitters.naming import code_of, import_path, params_of
-from evenfold.splitters.numbers import check_count, digest_json, is_whole, label_type, plain_numbers
-from evenfold.splitters.rows import ROLES, Needs, Rows
-from evenfold.splitters.untrusted import Role, refusal, resolve
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
+
+from .errors import SplitError, meant
+from .kernels import DRAWS, LABELS, IntArray, Stream
+from .naming import code_of, import_path, params_of
+from .numbers import check_count, digest_json, is_whole, label_type, plain_numbers
+from .rows import ROLES, Needs, Rows
+from .untrusted import Role, refusal, resolve
 
 Pair = tuple[IntArray, IntArray]
 Kind = Literal["labels", "draws", "pairs"]
@@ -166,6 +167,7 @@ class LabelSplitter(Splitter):
     grows = True
     shares_out = True
     n_splits: int
+    best = True  # where few ways are good, the best one; a repeat takes another one
 
     @abstractmethod
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
@@ -177,11 +179,6 @@ class LabelSplitter(Splitter):
         The cheap way to a split: one small integer a row instead of n_splits lists of positions.
         """
         return self.decide(self.rows(X, y, groups, **roles))
-
-    def another(self, seed: int) -> LabelSplitter:
-        """Return the strategy by another seed, for a repeat: free to decide otherwise where one way is the best."""
-        other: LabelSplitter = clone(self).set_params(random_state=seed)
-        return other
 
     def decide(self, rows: Rows) -> NDArray[Any]:
         """Return the fold of each checked row, as ``assign`` does."""

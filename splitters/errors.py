@@ -1,4 +1,4 @@
-"""Errors and results as people meet them: bases, the words of their sentences, and what is withheld from others."""
+"""Errors and results as people meet them, the words of their sentences, and what others are not told nor may read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from urllib.parse import unquote
 
 
 class EvenfoldError(Exception):
-    """Every error that evenfold raises on purpose is one: its message is a sentence, fit to be shown to who asked.
+    """Every error that evenfold raises on purpose: its message is a sentence, fit to be shown to who asked.
 
-    Each is also a ValueError (what was given is at fault) or a RuntimeError (it was fine, and something failed). Two
-    verdicts are told in the words of others: a SplitSpec or ModelSpec that is made of bad fields raises pydantic's
-    ValidationError, and a conformance check raises AssertionError. What else is no EvenfoldError nobody meant to raise.
+    Each is also a ValueError (what was given is at fault) or a RuntimeError (it was fine, and something failed). But a
+    SplitSpec or ModelSpec of bad fields raises pydantic's ValidationError, and a conformance check AssertionError.
     """
 
 
@@ -52,12 +51,10 @@ def listed(things: Iterable[Any], most: int = 5) -> str:
 
 
 def is_deployed() -> bool:
-    """Return whether this code runs for a Prefect deployment, or in a process that is to behave as if it did.
+    """Return whether this code runs for a Prefect deployment, or as if it did: then names and paths are not trusted.
 
-    Whoever may start such a run may ask for anything that its form takes, so names and paths in it are not trusted.
-    Nobody has to set that: Prefect's workers and ``serve`` start each run in a process whose environment names the
-    run, pools inherit it, and on a cluster's worker the run travels with the task. ``EVENFOLD_CLOSED=1`` closes a
-    process besides, such as a cluster's worker; no setting opens one.
+    Prefect's workers and ``serve`` name the run in the environment of its process, which pools inherit; on a cluster's
+    worker it travels with the task. ``EVENFOLD_CLOSED=1`` closes a process besides; no setting opens one.
     """
     if os.environ.get("PREFECT__FLOW_RUN_ID") or os.environ.get("EVENFOLD_CLOSED", "") not in ("", "0"):
         return True
@@ -72,10 +69,7 @@ MOST_SHOWN = 100
 
 
 def shown(value: Any) -> str:
-    """Return a cell's value, or its beginning, for a sentence; in a deployed run what stands for it.
-
-    For others read its errors.
-    """
+    """Return a cell's value, or its beginning, for a sentence; what stands for it in a deployed run, as others read."""
     text = WITHHELD if is_deployed() else str(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
@@ -144,9 +138,8 @@ def require_readable(paths: Iterable[str | Path]) -> None:
     """Raise SplitError where a deployed run is asked for a file or address that does not lie below a data root.
 
     Roots are the folders and buckets (``s3://name/folder``) of ``EVENFOLD_DATA_ROOTS``, comma-separated, by default the
-    working directory; and the home and the shared results, for manifests and frames lie there. Links are followed
-    first, in the paths and in the roots; ``file://`` is a path. To be called with what was named, a folder or glob as
-    well, before anything is told of it; and then with every file that was found there.
+    working directory; and the home and the shared results. Links are followed first; ``file://`` is a path. To be
+    called with what was named, before anything is told of it, and then with every file that was found there.
     """
     if not is_deployed():
         return
@@ -181,11 +174,7 @@ _above: dict[str, Callable[[Any], Any]] = {}
 
 
 class Displayed:
-    """A result that people meet at a prompt or in a notebook; ``summary`` is its line.
-
-    Rooms below know nothing of pages, so what draws a result is bound from above; where nothing draws it,
-    ``_repr_html_`` returns None, and a notebook shows the line.
-    """
+    """A result that people meet at a prompt or in a notebook; ``summary`` is its line, drawn by what is bound above."""
 
     __slots__ = ()
 
@@ -200,9 +189,8 @@ class Displayed:
     def __str__(self) -> str:  # pydantic's own would print every field
         return self.summary
 
-    def _repr_html_(self) -> str | None:
-        drawn: str | None = above("draw", self)
-        return drawn
+    def _repr_html_(self) -> Any:  # None where nothing draws it: then a notebook shows the line
+        return above("draw", self)
 
 
 def bind(**what: Callable[[Any], Any]) -> None:

@@ -7,9 +7,10 @@ from math import ceil, floor
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.errors import SplitError
-from evenfold.splitters.numbers import IntArray as IntArray, is_real, is_whole, label_type, stable_order
 from numpy.typing import NDArray
+
+from .errors import SplitError
+from .numbers import IntArray as IntArray, is_real, is_whole, label_type, stable_order
 
 # Numbers made at a time; a part of what the numbers are, so it never changes.
 STRETCH = 1 << 14

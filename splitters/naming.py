@@ -12,10 +12,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.machinery import ModuleSpec
-from importlib.metadata import Distribution, distributions, version
+from importlib.metadata import distributions, version
 from importlib.util import spec_from_file_location
 from itertools import accumulate, chain
 from pathlib import Path
@@ -72,20 +73,19 @@ def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, A
     kind = type(thing)
     if getattr(thing, "_sklearn_output_config", None):  # beside its parameters, and it decides what the next part sees
         raise _unheld(f"{kind.__name__} has set_output")
-    signature = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
+    defaults = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
     if hasattr(thing, "get_params"):
         held = thing.get_params(deep=False)
     else:  # a splitter of scikit-learn, which keeps what it is made of, or what it repeats
         own = vars(thing) | vars(thing).get("cvargs", {})
-        if untold := signature.keys() - own.keys():
+        if untold := defaults.keys() - own.keys():
             raise SplitError(
                 f"{kind.__name__} does not tell its {', '.join(sorted(untold))}; write it with its params."
             )
-        held = {name: own[name] for name in signature}
-    try:  # some libraries' constructors name no parameter: what is made of nothing has the defaults
-        defaults = signature | kind().get_params(deep=False)
-    except Exception:  # it needs parameters, or has none to tell
-        defaults = signature
+        held = {name: own[name] for name in defaults}
+    with suppress(Exception):  # it needs parameters, or has none to tell
+        # Some libraries' constructors name no parameter: what is made of nothing has the defaults.
+        defaults |= kind().get_params(deep=False)
     return {
         name: plain(value, f"{kind.__name__}.{name}", part)
         for name, value in held.items()
@@ -116,6 +116,8 @@ def plain(value: Any, name: str, part: Callable[[Any], Any] = recipe_of) -> Any:
     numbered = not hasattr(value, "iloc") or [*value.index] == [*range(len(value))]  # of pandas, as made without index
     if hasattr(value, "tolist") and numbered:  # an array, a column, or the names of columns
         return plain(value.tolist(), name, part)
+    if hasattr(value, "columns") and hasattr(value, "iloc") and numbered:
+        return {"frame": plain(value.to_dict("list"), name, part)}
     if hasattr(value, "_score_func"):  # a scorer of scikit-learn
         params = {"score_func": value._score_func, "greater_is_better": value._sign > 0}
         params |= {"response_method": value._response_method} | value._kwargs
@@ -124,8 +126,6 @@ def plain(value: Any, name: str, part: Callable[[Any], Any] = recipe_of) -> Any:
         names = [*re.findall(r"\w+", value.dist.shapes or ""), "loc", "scale"]
         params = dict(zip(names, value.args, strict=False)) | value.kwds
         return {"estimator": f"scipy.stats:{value.dist.name}", "params": plain(params, name, part)}
-    if hasattr(value, "columns") and hasattr(value, "iloc") and numbered:
-        return {"frame": plain(value.to_dict("list"), name, part)}
     parts = type(value).__mro__ if type(value) is not partial and type(value).__module__ != "builtins" else ()
     if any(each in vars(kind) for kind in parts for each in ("get_params", "split", "__call__")):
         return part(value)
@@ -149,9 +149,9 @@ NOISE = frozenset({
 def path_here(thing: Any) -> str:
     """Return the name that this process alone knows a class or function by, from now on; said once.
 
-    It holds a digest of its code, of what it refers to and of the values of both: a notebook that starts again has
-    the same name for the same. Files, lines, comments, layout and docstrings do not count; another Python is another
-    name. Raises SplitError where it refers to what no key can hold.
+    It holds a digest of its code and of all that this refers to, so a notebook that starts again has the same name for
+    the same. Lines, comments, layout and docstrings do not count; another Python is another name. Raises SplitError
+    where it refers to what no key can hold.
     """
     module = ModuleType(f"{HERE}{digest_json(_told(thing, set()))[:16]}")
     name = thing.__name__ if thing.__name__.isidentifier() else "function"
@@ -248,9 +248,9 @@ def code_of(*paths: str | None) -> dict[str, str]:
 
     A module counts with those that it imports, at its top or in a function, and the packages above them. One's own is
     what lies outside of ``site-packages``, an editable install too; where there is none of it, the answer is empty.
-    Comments, docstrings, layout and Python's version are in no digest. What cannot be read as Python counts by its
-    bytes and is logged, once. Not seen are data files and modules whose names are computed. A file that changes after
-    this process has imported it counts as it was, for that is what runs; reloaded, as it is. A file is read once.
+    Comments, docstrings, layout and Python's version do not count; what is no Python counts by its bytes and is logged,
+    once. Data files and modules whose names are computed are not seen. A file that changes after this process has
+    imported it counts as it was, for that is what runs, until it is reloaded.
     """
     own: dict[str, str] = {}
     libraries: dict[str, str] = {}
@@ -330,13 +330,13 @@ def _read(name: str, file: str) -> _Source:
 
 
 def _parsed(name: str, package: str, content: bytes) -> tuple[str, tuple[str, ...]]:
+    imports: tuple[str, ...] = ()
     try:
         tree = ast.parse(content)
-        text = _tree_as_text(tree).encode()
+        content, imports = _tree_as_text(tree).encode(), tuple(_imported(package, tree))
     except (SyntaxError, ValueError, RecursionError):
         _warn(f"{name} cannot be read as Python: other bytes of it are other code, and what it imports is not seen.")
-        return hashlib.sha256(content).hexdigest()[:16], ()
-    return hashlib.sha256(text).hexdigest()[:16], tuple(_imported(package, tree))
+    return hashlib.sha256(content).hexdigest()[:16], imports
 
 
 def _imported(package: str, tree: ast.AST) -> Iterator[str]:
@@ -384,17 +384,10 @@ def distribution_of(thing: type) -> str:
 @cache
 def distribution_named(top: str) -> str:
     """Return the same for what is imported as ``top``."""
-    distribution = next((each for each in chain(distributions(name=top), distributions()) if _holds(each, top)), None)
-    return f"{distribution.metadata['Name']}=={distribution.version}" if distribution else top
-
-
-def _holds(distribution: Distribution, top: str) -> bool:
-    """Return whether an installed distribution holds a top-level module.
-
-    Its list of files is searched as one text: parsing those of every distribution takes half a second.
-    """
-    declared = (distribution.read_text("top_level.txt") or "").split()
-    if declared:
-        return top in declared
-    files = distribution.read_text("RECORD") or "\n".join(str(file) for file in distribution.files or ())
-    return any(f"\n{top}{rest}" in f"\n{files}" for rest in ("/", ".py,", ".py\n"))
+    for each in chain(distributions(name=top), distributions()):
+        declared = (each.read_text("top_level.txt") or "").split()
+        # Searched as one text: parsing the lists of files of every distribution takes half a second.
+        files = "" if declared else each.read_text("RECORD") or "\n".join(map(str, each.files or ()))
+        if top in declared or any(f"\n{top}{rest}" in f"\n{files}" for rest in ("/", ".py,", ".py\n")):
+            return f"{each.metadata['Name']}=={each.version}"
+    return top

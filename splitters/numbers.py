@@ -10,8 +10,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.errors import SplitError, reason_of
 from numpy.typing import NDArray
+
+from .errors import SplitError, reason_of
 
 IntArray = NDArray[np.int64]
 

@@ -8,20 +8,11 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.kernels import IntArray
-from evenfold.splitters.numbers import (
-    Coded,
-    array_of,
-    components_of,
-    encode,
-    is_number,
-    present,
-    require_present,
-    stable_order,
-)
 from numpy.typing import NDArray
 
 from .errors import SplitError, shown
+from .kernels import IntArray
+from .numbers import Coded, array_of, components_of, encode, is_number, present, require_present, stable_order
 from .times import ends_of, times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]

@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from evenfold.splitters.numbers import is_real, is_whole, present
 from numpy.typing import NDArray
 
 from .errors import SplitError
+from .numbers import is_real, is_whole, present
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 LAST = 2**63 - 1

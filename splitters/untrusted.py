@@ -29,10 +29,9 @@ class UntrustedNameError(SplitError):
 
 @dataclass(frozen=True)
 class Role:
-    """The kind of thing that a name must stand for: a class with these methods, derived from ``base`` if given.
+    """The kind of thing that a name must stand for: a class with these methods, or one of ``others``; of ``base``.
 
-    ``remedy`` ends every refusal. ``or_function``: a function that returns such an instance will do. ``others``: what
-    has one of these methods will do as well.
+    ``remedy`` ends every refusal. ``or_function``: a function that returns such an instance will do.
     """
 
     what: str
@@ -100,17 +99,14 @@ PLACES = frozenset({"memory", "pre_dispatch"})
 def resolve(path: str, role: Role, closed: bool | None = None) -> Any:
     """Return the class, or the function, that ``package.module:Name`` (or ``package.module.Name``) names.
 
-    It must play ``role``. Nothing of Python's standard library is ever imported. In a deployed run only what
-    ``EVENFOLD_ALLOWED_MODULES`` lists is: entries are packages and modules, whose classes may be named, and single
-    functions as ``package.module:name``. At a terminal every class that plays the role may be named, and a function
-    where the role takes one. ``closed`` says which of both it is, instead of what is running.
-
-    Raises UntrustedNameError before anything is imported that is not allowed, and SplitError that says which part of
-    the path could not be found, or what is lacking.
+    It must play ``role``, and lie outside of Python's standard library. In a deployed run (or where ``closed`` says so)
+    only what ``EVENFOLD_ALLOWED_MODULES`` lists is imported: packages and modules, whose classes may be named, and
+    single functions as ``package.module:name``. Raises UntrustedNameError before anything else is imported, and
+    SplitError that says which part of the path could not be found, or what is lacking.
     """
     closed = is_deployed() if closed is None else closed
     module, name = _parts(path, role, UntrustedNameError if closed else SplitError)
-    listed = f"{module}:{name}" in OWN_FUNCTIONS | set(_allowed())
+    listed = f"{module}:{name}" in OWN_FUNCTIONS | _allowed()
     if closed and not listed:
         _require_listed(path, module)
     imported = _imported(path, module, name)
@@ -130,15 +126,12 @@ def resolve(path: str, role: Role, closed: bool | None = None) -> Any:
 
 
 def require_trusted(path: str, role: Role) -> None:
-    """Raise UntrustedNameError where a deployed run would refuse ``path``, whatever is running.
-
-    What is allowed and not installed, or plays another role, is refused where it is used.
-    """
+    """Raise UntrustedNameError where a deployed run would refuse ``path``, whatever is running; nothing else."""
     try:
         resolve(path, role, closed=True)
     except UntrustedNameError:
         raise
-    except SplitError:
+    except SplitError:  # what is not installed, or plays another role, is refused where it is used
         return
 
 
@@ -158,18 +151,17 @@ def _parts(path: str, role: Role, refused: type[SplitError]) -> tuple[str, str]:
     return module, name
 
 
-def _allowed() -> tuple[str, ...]:
+def _allowed() -> set[str]:
     entries = os.environ.get("EVENFOLD_ALLOWED_MODULES", "sklearn").split(",")
-    return tuple(entry.strip() for entry in entries if entry.strip())
+    return {entry.strip() for entry in entries} - {""}
 
 
 def _require_listed(path: str, module: str) -> None:
-    words, entries = module.split("."), {entry for entry in _allowed() if ":" not in entry}
-    entries = entries - {"sklearn"} | (SKLEARN if "sklearn" in entries else set())
+    words, entries = module.split("."), _allowed()
     public = not any(word.startswith("_") for word in [*words, path[len(module) + 1 :]])
-    listed = any(f"{module}.".startswith(f"{above}.") for above in entries)
-    inside = module in SKLEARN if words[0] == "sklearn" else True  # its submodules' submodules hold its tests
-    if not (public and inside and listed) or words[0] == "evenfold":
+    # Of scikit-learn no more than these, for its submodules' submodules hold its tests.
+    able = module in SKLEARN if words[0] == "sklearn" else words[0] != "evenfold"
+    if not (public and able and any(f"{module}.".startswith(f"{above}.") for above in entries)):
         raise UntrustedNameError(
             f"{path!r} may not be imported for a deployed run or a registry's recipe; allowed are the public classes "
             f"of {', '.join(sorted(_allowed())) or 'no package'}, and {', '.join(sorted(OWN_FUNCTIONS))}. Add its "

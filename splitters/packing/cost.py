@@ -21,11 +21,10 @@ Span = tuple[int, int]
 def edges_of(ascending: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     """Return the numbers at which all bins but the first begin, of numbers in ascending order.
 
-    Equal numbers share a bin; there are at most ``bins`` bins, and none is empty. A number with as many rows as a bin
-    has on average gets one of its own, unless what lies beside it would then need larger bins than this one; and so on
-    with what is left. The stretches between such numbers share the other bins by their rows, and each is cut evenly,
-    where the number begins that is nearest: numbers that are all different are cut at ceil(b n / bins). No more bins
-    are made than have 20 rows, or n / ``bins`` where that is less. O(bins) searches, each of O(bins) numbers.
+    Equal numbers share a bin; there are at most ``bins`` bins, each of at least 20 rows, or n / ``bins`` where that is
+    less. A number with as many rows as a bin has on average gets one of its own, unless what lies beside it would then
+    need larger bins than this one; and so on with what is left. The stretches between such numbers share the other bins
+    by their rows, and each is cut evenly, where the number begins that is nearest. O(bins) searches of O(bins) numbers.
     """
     n = ascending.size
     bins, alone = min(bins, n), list[Span]()
@@ -115,10 +114,9 @@ class Aim:
     With ``size_weight`` w, pull_f is w / n^2; with "relative" it is 1 / wanted_f^2, so that a bin that is 10 % too
     big costs 0.01 whatever the number of bins; with "exact" a row too many outweighs everything.
 
-    ``vectors`` (1 + columns, entries): an entry's size, and per column its excess: the rows it has beyond its share,
-    times the root of the weight. A bin's class term is then the sum of its squared excesses over its squared size.
-
     ``table`` (entries, columns) and ``shares`` (bins) make it; an entry's size is its row's sum unless given.
+    ``vectors`` (1 + columns, entries): an entry's size, and per column its excess: the rows it has beyond its share,
+    times the root of the weight. A bin's class term is the sum of its squared excesses over its squared size.
     """
 
     def __init__(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 
 import numpy as np
 from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.numbers import by_appearance, stable_order
-from evenfold.splitters.packing.cost import MISSING, FloatArray
 from numpy.typing import NDArray
+
+from .cost import MISSING, FloatArray
 
 # What leaving out all rows would cost; a fold that is 10 % too large or too small costs 0.01.
 PRICE = 2.0
@@ -46,12 +46,6 @@ class Crossing:
     def rows_of(self, level: int) -> IntArray:
         """Return the rows of a level."""
         return self._rows[self._begins[level] : self._begins[level + 1]]
-
-    def beside(self, level: int) -> Iterator[tuple[int, int]]:
-        """Yield the levels in the rows of a level, and how many rows each is in."""
-        rows = self.rows_of(level)
-        near = self.levels[rows].reshape(-1).tolist()
-        return zip(near, np.repeat(self.counts[0][rows], self.levels.shape[1]).tolist(), strict=True)
 
     def bin_of_rows(self, bins: IntArray) -> IntArray:
         """Return the bin of each row, -1 where its levels are in several."""
@@ -104,12 +98,11 @@ class Crossing:
 
 
 def bins_of_levels(crossing: Crossing, stream: Stream) -> IntArray:
-    """Return the bin of each level: the cheapest of several searches.
+    """Return the bin of each level: the cheapest of several searches; no exact way of this balanced cut is fast.
 
     Levels that share most of their rows are joined, up to a part of a bin; what is joined is put into bins, neighbours
-    together, and moved one by one while that lowers the cost; then so are the levels themselves. From several sizes
-    of what is joined and several starts. The problem is a balanced cut of a graph, for which nobody knows an exact
-    way that is fast; tests compare with every assignment where rows are few. O(visits x rows of a level).
+    together, and moved one by one while that lowers the cost; then so are the levels themselves. O(visits x rows of a
+    level).
     """
     chosen = []
     for cap in CAPS:
@@ -170,8 +163,9 @@ def _grown(crossing: Crossing, start: int, stream: Stream) -> IntArray:
                 break
             bins[level], held = target, held + float(own[level])
             waiting.pop(level)
-            for near, shared in crossing.beside(level):
-                if near in waiting:
+            rows = crossing.rows_of(level)
+            for levels, shared in zip(crossing.levels[rows].tolist(), crossing.counts[0][rows].tolist(), strict=True):
+                for near in filter(waiting.__contains__, levels):
                     tied[near] = tied.get(near, 0) + shared
                     heapq.heappush(nearest, (-tied[near] / sizes[near], near))
     bins[bins < 0] = last

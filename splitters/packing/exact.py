@@ -25,13 +25,11 @@ def best_packing(
 ) -> tuple[IntArray | None, float]:
     """Return the best packing of at most ``MOST_ENTRIES`` entries that leaves no bin empty, given the cost of one.
 
-    None where none was found that is better; and beside it a bound that the cost of no packing is below.
-
-    Each entry's subset must cost less than the known packing in all. Branch and bound over these subsets: the
-    largest entry without a bin is covered by each of them that fits, cheap ones first, while the subsets' prices
-    for the entries left (a solution of the dual of the covering problem) leave room for something better.
-    If the budget ends first, the bound is the largest cost below which the search was completed. ``subsets`` are those
-    that a better packing can be made of, for each of the ``kinds_of_bins``, where that is known.
+    None where none was found that is better; and beside it a bound that the cost of no packing is below: where the
+    budget ends, the largest cost below which the search was completed. Branch and bound over subsets that cost less
+    than the known packing: the largest entry without a bin is covered by each that fits, cheap ones first, while the
+    prices of the entries left (a solution of the dual of the covering problem) leave room for something better.
+    ``subsets`` are those that a better packing can be made of, for each of the ``kinds_of_bins``, where that is known.
     """
     if not aim.n_bins <= aim.sizes.size <= MOST_ENTRIES:
         return None, 0.0
@@ -160,10 +158,7 @@ def subset_costs(aim: Aim, order: IntArray, f: int) -> FloatArray:
 
 
 def _prices(n: int, lists: list[tuple[IntArray, FloatArray]]) -> FloatArray:
-    """Return a price for each entry such that no subset costs less than its entries' prices together.
-
-    Entry by entry, largest first, as much as the subsets that hold it allow beyond the prices before.
-    """
+    """Return prices of entries, largest first, as high as can be with no subset costing less than its entries do."""
     prices = np.zeros(n)
     left = [(masks, costs.copy()) for masks, costs in lists]
     for entry in range(n):
@@ -210,9 +205,8 @@ def bound_by_prices(
 ) -> tuple[float, list[IntArray]]:
     """Return a bound on the cost of a cover, and for each kind of bin the subsets that a better cover can hold.
 
-    ``masks`` are subsets of ``n`` entries, each with its cost and the kind of bin it fills; ``counts`` the bins of a
-    kind. Costs are in units of a known packing's: only covers that cost less than 1 are of interest. The program is
-    solved for some subsets; those that cost less than its prices say join it, until there are none.
+    ``masks`` are subsets of ``n`` entries, each with its cost, in units of a known packing's, and the kind of bin it
+    fills; ``counts`` the bins of a kind. Subsets that cost less than the program's prices join it in rounds.
     """
     cheapest = stable_order(costs)[:SHOWN]
     best, able = 0.0, np.ones(costs.size, dtype=np.bool_)

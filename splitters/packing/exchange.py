@@ -7,8 +7,9 @@ import math
 import numpy as np
 from evenfold.splitters.kernels import IntArray, Stream, combined
 from evenfold.splitters.numbers import stable_order
-from evenfold.splitters.packing.cost import Aim, FloatArray
 from numpy.typing import NDArray
+
+from .cost import Aim, FloatArray
 
 
 def subset_sums(vectors: FloatArray) -> FloatArray:
@@ -30,8 +31,7 @@ def close_pairs(
     """Return positions (i, j) of columns of ``left`` and ``right`` in one cell of a random grid, and its width.
 
     Columns much closer than ``width`` nearly always meet, distant ones never. The width is adapted until about
-    ``budget`` pairs meet, and is returned as a good first guess for similar points; more than twice ``budget`` are
-    never returned. O((columns of both) log) a width.
+    ``budget`` pairs meet, never more than twice as many. O((columns of both) log) a width.
     """
     points, offset = np.hstack([left, right]), stream.uniform(left.shape[0])[:, None]
     low, high = 0.0, float("inf")
@@ -85,8 +85,7 @@ class TwoBins:
     def of_all(self, limit: float, stream: Stream | None = None) -> tuple[float, IntArray]:
         """Return the cost of the best of all exchanges, and the entries that change their bin; none above ``limit``.
 
-        With a ``stream`` of any that keeps the limit, each equally likely. Moving nothing is one of them, so there is
-        a choice wherever the packing itself keeps it.
+        With a ``stream`` of any that keeps the limit, each equally likely; moving nothing is one of them.
         """
         numbers, costs = self.within(limit, subset_sums(self.changes), self.entries)
         if numbers.size == 0:
@@ -97,8 +96,7 @@ class TwoBins:
     def best_of_joined(self, limit: float, stream: Stream, width: float) -> tuple[float, IntArray, float]:
         """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
 
-        An exchange is a subset of each list; those whose sums meet near the ideal change get their exact cost. None
-        above ``limit`` is returned.
+        None above ``limit``. Subsets of both whose sums meet near the ideal change get their exact cost.
         """
         scale, ideal = self._scaled()
         # |c - ideal|^2 - |ideal|^2 for an entry's change c: what moving it alone would add to the cost.
@@ -220,11 +218,7 @@ class Packing:
         return True
 
     def wander(self, rounds: int, limit: float) -> None:
-        """Exchange at random between pairs of bins, never above the cost ``limit``.
-
-        Each step draws evenly from the exchanges of up to ``ALL_AT_ONCE`` entries of a pair that keep the limit, so in
-        the long run every packing below it that can be reached so is equally likely.
-        """
+        """Exchange at random, never above the cost ``limit``: in the long run every packing below it is as likely."""
         for _ in range(rounds):
             for a, b in self._ring():
                 rest = self.cost - float(self.costs[a] + self.costs[b])

@@ -11,17 +11,10 @@ from typing import Literal
 import numpy as np
 from evenfold.splitters.kernels import IntArray, Stream, combined
 from evenfold.splitters.numbers import stable_order
-from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, cost_of_chance
-from evenfold.splitters.packing.exact import (
-    BUDGET,
-    MOST_ENTRIES,
-    NODE,
-    PROVED,
-    best_packing,
-    covering_bound,
-    kinds_of_bins,
-)
-from evenfold.splitters.packing.exchange import Packing, Population, fits
+
+from .cost import Aim, FloatArray, PackReport, cost_of_chance
+from .exact import BUDGET, MOST_ENTRIES, NODE, PROVED, best_packing, covering_bound, kinds_of_bins
+from .exchange import Packing, Population, fits
 
 
 def kinds(table: IntArray) -> IntArray:
@@ -29,10 +22,9 @@ def kinds(table: IntArray) -> IntArray:
     order = stable_order(combined(table.T))
     # Different rows of one code stand side by side, so neighbours are compared value by value.
     ranked = table[order]
-    starts = np.ones(order.size, dtype=np.bool_)
-    starts[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
-    kind = np.empty(order.size, dtype=np.int64)
-    kind[order] = np.cumsum(starts) - 1
+    starts = (ranked[1:] != ranked[:-1]).any(axis=1)
+    kind = np.zeros(order.size, dtype=np.int64)
+    kind[order[1:]] = np.cumsum(starts)
     return kind
 
 
@@ -116,21 +108,23 @@ def pack_to(
 ) -> IntArray:
     """Return a bin for each entry of ``aim``, an int64 array; none stays empty while there are as many entries.
 
-    Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort``
-    rounds of exchanges between pairs of bins lower the cost, each the best of about a million. Exchanges move small
-    entries; from an effort of 64 on a population of packings moves the largest as well, and never to a higher cost.
-    With few entries the seed chooses among all packings that cost at most ``GOOD_ENOUGH`` of what rows that fall into
-    the bins one by one would cost (``close``: at most ``CLOSE`` of it with 15 entries or more, or near the best that
-    half of ``effort`` starts found); with ``effort="max"`` it is the best one, proved where branch and bound comes to
-    an end. With ``exact`` and the default effort so is that of up to 20 entries, within ``NODES`` of the search.
+    Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort`` rounds
+    of exchanges between pairs of bins lower the cost, each the best of about a million. From an effort of 64 on a
+    population of packings moves the largest entries as well. With few entries the seed chooses among all packings that
+    cost at most ``GOOD_ENOUGH`` of what chance would (``close``: ``CLOSE`` of it with 15 entries or more, or near the
+    best that half of ``effort`` starts found); with ``effort="max"`` it is the best one, proved where branch and bound
+    comes to an end, and with ``exact`` so is that of up to 20 entries, within ``NODES`` of the search.
 
-    Arithmetic is elementwise, column after column, so every machine takes the same path.
-    O(entries x bins x columns), then about a millisecond a pair of bins and round.
+    Arithmetic is elementwise, column after column, so every machine takes the same path. O(entries x bins x columns),
+    then about a millisecond a pair of bins and round.
     """
+    few = aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins)
+    if few and effort == "max":
+        return best_of_few(aim, stream, MOST_STARTS_OF_FEW, BUDGET)
     if exact and effort != "max" and effort >= DEFAULT_EFFORT and aim.sizes.size <= FEW:
         return best_of_few(aim, stream, effort, NODES * NODE)
-    if aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins):
-        return pack_few(aim, stream, effort, close=close and aim.sizes.size >= LEAST_CLOSE)
+    if few and effort != "max":
+        return one_of_few(aim, stream, effort, close=close and aim.sizes.size >= LEAST_CLOSE)
     kind = kinds(np.column_stack([aim.sizes, aim.table]))
     dealt, movable = deal_identical(kind, aim.shares, stream), _movable(aim, kind)
     packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(MOST_STARTS if effort == "max" else 1)]
@@ -144,10 +138,8 @@ def pack_to(
     return best.bins
 
 
-def pack_few(aim: Aim, stream: Stream, effort: Effort, *, close: bool = False) -> IntArray:
-    """Return a bin for each of few entries: one of the many packings that are good enough, or the best."""
-    if effort == "max":
-        return best_of_few(aim, stream, MOST_STARTS_OF_FEW, BUDGET)
+def one_of_few(aim: Aim, stream: Stream, effort: int, *, close: bool) -> IntArray:
+    """Return one of the many packings of few entries that are good enough."""
     enough = (CLOSE if close else GOOD_ENOUGH) * cost_of_chance(aim)
     best = best_of_starts(aim, stream, max(effort // 2, 1) if close else effort, enough)
     slack = SLACK * enough if close and best.cost > enough else 0.0
@@ -222,25 +214,17 @@ def report_on(aim: Aim, bins: IntArray, stream: Stream) -> PackReport:
     cost = math.fsum((size, classes, missing))
     bound = min(lower_bound(aim, cost, stream), cost)
     optimal = bound >= cost * PROVED
-    return PackReport(
-        cost=cost,
-        size_term=size,
-        class_term=classes,
-        missing=int(missing),
-        lower_bound=cost if optimal else bound,
-        gap=0.0 if optimal else cost - bound,
-        optimal=optimal,
-    )
+    bound = cost if optimal else bound
+    return PackReport(cost, size, classes, int(missing), lower_bound=bound, gap=cost - bound, optimal=optimal)
 
 
 def lower_bound(aim: Aim, incumbent: float, stream: Stream) -> float:
     """Return a cost that no packing without an empty bin is below, given the cost of one.
 
-    Few entries: branch and bound, and where that does not end, a linear program. There is one packing only of as many
-    entries as bins of equal shares. Otherwise the better of two: whole rows cannot have exact shares, and the bin of a
-    large entry holds all of it.
+    The better of two: whole rows cannot have exact shares, and the bin of a large entry holds all of it. Of few
+    entries by branch and bound, and where that does not end, by a linear program.
     """
-    if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:
+    if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:  # there is one packing only
         return incumbent
     largest = np.argsort(-aim.sizes, kind="stable")[:3].tolist()
     # Of a large entry: the least cost of a packing in which some bin holds it, were all the others divisible.
@@ -289,10 +273,8 @@ def _held_by(aim: Aim, entry: int, f: int) -> float:
 def _least(
     class_costs: Callable[[FloatArray], FloatArray], middle: float, smallest: int, wanted: float, pull: float
 ) -> float:
-    """Return the least cost of the sizes around ``middle``, or of any size beyond, where only the size is sure to cost.
-
-    A few sizes are looked at first: what the size alone costs beyond them is mostly more than the best of them.
-    """
+    """Return the least cost of the sizes around ``middle``, or of any beyond, where only the size is sure to cost."""
+    # A few sizes are looked at first: what the size alone costs beyond them is mostly more than the best of them.
     for width in (FIRST_SIZES, SIZES):
         low = max(smallest, int(middle) - width // 2)
         rows = np.arange(low, low + width, dtype=np.float64)
@@ -319,14 +301,13 @@ class Published:
     def pack(self, aim: Aim, stream: Stream) -> IntArray:
         """Return a bin for each entry.
 
-        All single moves get their cost; the best one to a packing not yet visited is made, even uphill, and the best
-        packing is remembered. It ends at ``min_cost``, after ``max_retries`` moves in a row without a new best, or
-        when every neighbour was visited. O(entries x bins x columns) a move, as only two bins change.
+        The best single move to a packing not yet visited is made, even uphill, and the best packing is remembered. It
+        ends at ``min_cost``, after ``max_retries`` moves in a row without a new best, or when every neighbour was
+        visited. O(entries x bins x columns) a move.
 
         Source: Figueira (2022), Stratified k-fold cross-validation on grouped datasets. Mended: it ends when all
-        neighbours were visited; it packs into as many bins as asked, not 5; visited packings are compared whole, so
-        bins 1, 10 and 11, 0 are told apart; and an empty bin has a cost instead of a division by zero, and is never
-        in the result.
+        neighbours were visited; it packs into as many bins as asked, not 5; visited packings are compared whole; and
+        an empty bin has a cost instead of a division by zero, and is never in the result.
         """
         bins = self._first(aim, stream)
         best, least, retries = bins, math.inf, 0

@@ -107,7 +107,6 @@ class GroupBootstrap(Bootstrap):
     version = 2
 
     def prepare(self, rows: Rows) -> IntArray:
-        """Return the group of each row."""
         return np.asarray(rows.groups)
 
     def counts(self, groups: IntArray, stream: Stream) -> IntArray:
@@ -146,7 +145,6 @@ class PoissonBootstrap(Bootstrap):
     grows = True
 
     def prepare(self, rows: Rows) -> NDArray[np.uint64]:
-        """Return each row's base."""
         return hashed(rows.key, str(self.random_state))
 
     def counts(self, bases: NDArray[np.uint64], stream: Stream) -> IntArray:

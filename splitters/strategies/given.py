@@ -15,9 +15,10 @@ from evenfold.splitters.kernels import IntArray, Stream, hashed, scaled
 from evenfold.splitters.naming import distribution_of
 from evenfold.splitters.numbers import present
 from evenfold.splitters.rows import Needs, Rows, whole_numbers
-from evenfold.splitters.strategies.parts import PartSplitter, check_parts, codes_of, shares_of_parts
 from evenfold.splitters.untrusted import SPLITTER, check_params, refusal, resolve
 from numpy.typing import NDArray
+
+from .parts import PartSplitter, check_parts, codes_of, shares_of_parts
 
 
 class Predefined(LabelSplitter):
@@ -47,7 +48,6 @@ class Predefined(LabelSplitter):
         return Needs(y="any", groups="optional", fixed=True) if self.folds is None else Needs(y="ignored")
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
-        """Return the given label of each row."""
         return self._given(rows.fixed)
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
@@ -122,7 +122,6 @@ class PredefinedPairs(PairSplitter):
         self.given_pairs = given_pairs
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield the given pairs as int64 positions."""
         return (valid_pair(*pair, rows.n, f"pair {i}") for i, pair in enumerate(self.given_pairs))
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
@@ -201,7 +200,6 @@ class FromSklearn(PairSplitter):
         return wrapped
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield the wrapped splitter's pairs as int64 positions, checked."""
         return self.theirs(rows.n, np.zeros((rows.n, 1)), rows.y, rows.groups)
 
     def theirs(self, n: int, X: Any, y: Any, groups: Any) -> Iterator[Pair]:
@@ -217,7 +215,6 @@ class FromSklearn(PairSplitter):
             ) from cause_of(error)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the wrapped splitter's own count."""
         return int(self.wrapped().get_n_splits(X, y, groups))
 
     def _check(self, rows: Rows) -> None:
@@ -249,11 +246,9 @@ class HashSplit(LabelSplitter):
 
     @refines(LabelSplitter.promises | {"by_key_alone"})
     def promises(self) -> frozenset[str]:
-        """Return the promises of folds, or parts; and that a row's label follows from its key."""
         return (PartSplitter if self.parts else LabelSplitter).promises | {"by_key_alone"}
 
     def part_codes(self) -> dict[str, int]:
-        """Return the code of each part, none for folds."""
         return codes_of(self.parts) if self.parts else {}
 
     @property
@@ -262,7 +257,6 @@ class HashSplit(LabelSplitter):
         return shares_of_parts(self.parts) if self.parts else {}
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the fold or part of each row."""
         return self.labels_of(rows.key)
 
     def labels_of(self, key: Any) -> NDArray[Any]:

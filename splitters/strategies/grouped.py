@@ -15,11 +15,11 @@ from evenfold.splitters.numbers import check_choice, check_count, check_number, 
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, Published, pack_to, report_on
 from evenfold.splitters.rows import Needs, Rows
-from evenfold.splitters.strategies.parts import PartSplitter, shares_of_parts
 from numpy.typing import NDArray
 
 from . import moved as __getattr__  # noqa: F401
 from .kfold import RARE
+from .parts import PartSplitter, shares_of_parts
 
 Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
 
@@ -35,7 +35,6 @@ class GroupPacker(LabelSplitter):
 
     needs = Needs(y="any", groups=True)
     by_group_table = True
-    best = True  # of few groups the best assignment; a repeat takes another one
     size_weight: float | Literal["relative"]
     effort: Effort
     optimiser: Optimiser
@@ -45,14 +44,7 @@ class GroupPacker(LabelSplitter):
     def bin_shares(self) -> FloatArray:
         """Return the share of the rows that each bin should have."""
 
-    def another(self, seed: int) -> LabelSplitter:
-        """Return the strategy by another seed, which gives few groups one of many assignments that are good enough."""
-        other = super().another(seed)
-        other.best = False
-        return other
-
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the fold of each row, or the code of its part."""
         aim, stream = self._aim(rows), self._stream(PACKING)
         if published := published_by(self.optimiser):
             packing = published.pack(aim, stream)
@@ -172,7 +164,6 @@ class BalancedGroupKFold(GroupPacker):
         self.random_state = random_state
 
     def bin_shares(self) -> FloatArray:
-        """Return an equal share for each fold."""
         return np.full(self.n_splits, 1.0 / self.n_splits)
 
 
@@ -212,7 +203,6 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         self.random_state = random_state
 
     def bin_shares(self) -> FloatArray:
-        """Return the share of each part, in the given order."""
         return np.array(list(shares_of_parts(self.parts).values()), dtype=np.float64)
 
 
@@ -239,7 +229,6 @@ class BalancedKFold(LabelSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the fold of each row."""
         sizes, table, weights = table_to_pack(rows)
         shares = np.full(self.n_splits, 1.0 / self.n_splits)
         aim = Aim(table, shares, sizes=sizes, weights=weights, size_weight="exact")

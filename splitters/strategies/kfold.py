@@ -35,7 +35,6 @@ class KFold(LabelSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the fold of each row."""
         return deal(stream.permutation(rows.n), self.n_splits, stream, by="cycle")
 
 
@@ -60,7 +59,6 @@ class StratifiedKFold(LabelSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the fold of each row."""
         return deal(stream.shuffled_by(rows.y, len(rows.levels)), self.n_splits, stream, by="cycle")
 
     def _check(self, rows: Rows) -> None:
@@ -138,7 +136,6 @@ class SortedStratifiedKFold(LabelSplitter):
         return 1 if self.leftovers == "end" else 2
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the fold of each row."""
         order, left = stable_order(rows.y), self._left_over(rows.n, stream)
         labels = np.empty(rows.n, dtype=label_type(self.n_splits))
         # Those left over are a block of their own, the others fill whole blocks.
@@ -175,7 +172,6 @@ class LeaveOneOut(LabelSplitter):
     shares_out = False
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
-        """Return each row's own position."""
         return np.arange(rows.n)
 
 
@@ -195,7 +191,6 @@ class LeaveOneGroupOut(LabelSplitter):
     by_group_table = True
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
-        """Return each row's group."""
         return np.asarray(rows.groups)
 
 
@@ -225,7 +220,6 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
-        """Return the fold of each row."""
         strata, sizes = self._strata(rows), rows.group_sizes
         counts = np.bincount(strata)
         held = np.zeros(int(counts.max()), dtype=np.int64)
@@ -239,7 +233,6 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
         return np.asarray(folds[rows.groups])
 
     def _strata(self, rows: Rows) -> IntArray:
-        """Return the stratum of each group."""
         table = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
         strata: IntArray = np.argmax(table, axis=1)
         return strata

@@ -37,7 +37,6 @@ class PartSplitter(LabelSplitter):
     parts: Mapping[str, float]
 
     def part_codes(self) -> dict[str, int]:
-        """Return the code of each part, in the given order."""
         return codes_of(self.parts)
 
     def _laid(self, order: IntArray, sizes: IntArray) -> NDArray[Any]:
@@ -153,7 +152,6 @@ class RandomSplit(PartSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the code of each row's part."""
         return self._laid(stream.permutation(rows.n), part_sizes(self.parts, rows.n))
 
 
@@ -187,7 +185,6 @@ class StratifiedSplit(PartSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the code of each row's part."""
         # Rows class by class, and of each class as many of each part as its row of the table has.
         table = rounded(rows.class_counts().astype(np.int64), part_sizes(self.parts, rows.n))
         return self._laid(stream.shuffled_by(rows.y, len(rows.levels)), table)
@@ -270,7 +267,6 @@ class FractionalStratifiedSplit(PartSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the code of each row's part."""
         sizes = part_sizes(self.parts, rows.n)
         labels = np.full(rows.n, UNDECIDED, dtype=label_type(sizes.size))
         codes = np.array(list(self.part_codes().values()), dtype=labels.dtype)

@@ -12,8 +12,9 @@ from evenfold.splitters.kernels import IntArray, Size, Stream, groups_until, shu
 from evenfold.splitters.numbers import check_number
 from evenfold.splitters.packing.cost import group_table
 from evenfold.splitters.rows import Needs, Rows
-from evenfold.splitters.strategies.kfold import require_two_classes
 from numpy.typing import NDArray
+
+from .kfold import require_two_classes
 
 
 class ShuffleSplit(DrawSplitter):
@@ -38,11 +39,9 @@ class ShuffleSplit(DrawSplitter):
         self.random_state = random_state
 
     def sizes(self, n: int) -> tuple[int, int]:
-        """Return the wanted (train rows, test rows) of ``n`` rows."""
         return sizes_of(n, self.test_size, self.train_size, default=self.tested)
 
     def draw(self, rows: Any, stream: Stream) -> Pair:
-        """Return one (train, test), positions ascending."""
         n_train, n_test = self.sizes(rows.n)
         test, train = stream.sides(rows.n, n_test, n_train)
         return train, test
@@ -66,7 +65,6 @@ class StratifiedShuffleSplit(ShuffleSplit):
     version = 2
 
     def draw(self, rows: Rows, stream: Stream) -> Pair:
-        """Return one (train, test), positions ascending."""
         n_train, n_test = self.sizes(rows.n)
         if rows.y_holds == "numbers":
             # Shuffled among as many neighbours as one tested row stands for, so any of them can be it.
@@ -104,7 +102,6 @@ class GroupShuffleSplit(ShuffleSplit):
     tested = 0.2
 
     def draw(self, rows: Rows, stream: Stream) -> Pair:
-        """Return one (train, test), positions ascending."""
         n_train, n_test = self.sizes(rows.n)
         sizes = rows.group_sizes
         order = stream.permutation(sizes.size)
@@ -201,11 +198,9 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         self.random_state = random_state
 
     def sizes(self, n: int) -> tuple[int, int]:
-        """Return the wanted (train rows, test rows) of ``n`` rows."""
         return sizes_of(n, None, self.train_size, default=0.2)
 
     def prepare(self, rows: Rows) -> Table:
-        """Return the table of groups x classes, made once for all draws."""
         counts = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
         wanted = self.sizes(rows.n)
         sizes, totals = counts.sum(axis=1), counts.sum(axis=0)
@@ -215,7 +210,6 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         return Table(rows.groups, counts, sizes, pulls, wanted)
 
     def draw(self, rows: Table, stream: Stream) -> Pair:
-        """Return one (train, test), positions ascending."""
         tested = _repaired(rows, stream) if self.beta is None else ~_tempered(rows, float(self.beta), stream)
         side = tested[rows.groups]
         return np.flatnonzero(~side), np.flatnonzero(side)

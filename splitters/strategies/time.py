@@ -14,9 +14,10 @@ from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.numbers import check_count, label_type, stable_order
 from evenfold.splitters.rows import Needs, Rows
-from evenfold.splitters.strategies.parts import TRAIN_AND_TEST, PartSplitter, part_sizes
 from evenfold.splitters.times import Calendar, calendar_units, gap_of, later, rows_in, unit_and_zone
 from numpy.typing import NDArray
+
+from .parts import TRAIN_AND_TEST, PartSplitter, part_sizes
 
 Length = float | str | timedelta
 
@@ -72,7 +73,6 @@ class ForwardChaining(PairSplitter):
         return without_groups_of(test, train[in_time], rows.together())
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield each stretch's (rows before it, rows in it), positions ascending."""
         starts = self._begins(rows)[-self.n_splits :]
         if self.every is None:
             starts = nearest_begins(rows.times, rows.n - np.arange(self.n_splits, 0, -1) * self._test_size(rows.n))
@@ -131,7 +131,6 @@ class TimeSplit(PartSplitter):
         self.parts = parts
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        """Return the code of each row's part."""
         codes = self.part_codes()
         sizes = dict(zip(codes, part_sizes(self.parts, rows.n).tolist(), strict=True))
         late = {"validation": 1, "test": 2}

@@ -15,20 +15,21 @@ from evenfold.splitters.kernels import (
     CROSSING,
     HOLDOUT,
     REPEATS,
-    IntArray,
     Stream,
     rows_of_share,
     shuffled_in_blocks,
     take_evenly,
 )
-from evenfold.splitters.numbers import check_count, components_of, encode, stable_order
+from evenfold.splitters.numbers import IntArray, check_count, components_of, encode, stable_order
 from evenfold.splitters.packing.cost import Aim, table_to_pack
 from evenfold.splitters.packing.crossing import Crossing, bins_of_levels
 from evenfold.splitters.packing.pack import pack_to
 from evenfold.splitters.rows import Needs, Rows
-from evenfold.splitters.strategies.grouped import GroupPacker
-from evenfold.splitters.strategies.time import nearest_begins
 from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .grouped import GroupPacker
+from .time import nearest_begins
 
 TRIES = 20
 LEFT_OUT, LOCKED = -3, -2
@@ -70,28 +71,27 @@ class Repeated(LabelSplitter):
 
     @refines(LabelSplitter.promises | {"repeats_differ"})
     def promises(self) -> frozenset[str]:
-        """Return the strategy's promises, and that repeats differ."""
         return self.inner().promises | {"repeats_differ"}
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row in each repeat (rows by repeats)."""
         strategy = self.inner()
         first = strategy.decide(rows)
-        seen = {_partition(first)}
-        others = [self._another(strategy, rows, repeat, seen) for repeat in range(1, self.n_repeats)]
-        return np.stack([first, *others]).T
-
-    def _another(self, strategy: LabelSplitter, rows: Rows, repeat: int, seen: set[bytes]) -> NDArray[Any]:
-        for attempt in range(TRIES):
-            seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
-            labels = strategy.another(seed).decide(rows)
-            if (partition := _partition(labels)) not in seen:
-                seen.add(partition)
-                return np.asarray(labels)
-        raise SplitError(
-            f"n_repeats={self.n_repeats}, and {TRIES} tries at repeat {repeat} all came out like an earlier one: these "
-            f"{rows.n:,} rows allow {strategy!r} too few different partitions; choose n_repeats of 1 to {repeat}."
-        )
+        repeats, other = {_partition(first): first}, clone(strategy)
+        other.best = False
+        for repeat in range(1, self.n_repeats):
+            for attempt in range(TRIES):
+                seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
+                labels = other.set_params(random_state=seed).decide(rows)
+                if repeats.setdefault(_partition(labels), labels) is labels:
+                    break
+            else:
+                raise SplitError(
+                    f"n_repeats={self.n_repeats}, and {TRIES} tries at repeat {repeat} all came out like an earlier "
+                    f"one: these {rows.n:,} rows allow {strategy!r} too few different partitions; choose n_repeats of "
+                    f"1 to {repeat}."
+                )
+        return np.stack([*repeats.values()]).T
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
         return self.n_repeats * self.inner()._n_pairs(rows)
@@ -200,11 +200,9 @@ class Holdout(Splitter):
         self.random_state = random_state
 
     def inner(self) -> Splitter:
-        """Return the strategy that splits the rest."""
         return strategy_of(self.strategy, self.random_state)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield the strategy's pairs of the rows that are not locked."""
         rest = self._rest(rows)
         return ((rest[train], rest[test]) for train, test in self.inner().pairs(rows.take(rest)))
 
