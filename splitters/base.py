@@ -69,9 +69,8 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     ``by_position``: its parameters name rows by their position, so it splits all the rows they were made for or none.
     A trait that depends on parameters is a method below ``@refines(what the class says)``.
 
-    Speaks scikit-learn's protocol (``split``, ``get_n_splits``, ``get_params``, ``clone``). Like scikit-learn's
-    splitters a bare strategy is positional: it sees rows by position, never by index label.
-    ``split`` is pure: it changes neither its arguments nor the strategy nor the global random state.
+    Speaks scikit-learn's protocol: a bare strategy sees rows by position, never by index label, and ``split`` changes
+    neither its arguments nor the strategy nor the global random state.
     """
 
     kind: ClassVar[Kind]
@@ -89,11 +88,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         super().__setattr__(name, plain_numbers(value))
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
-        """Return the (train, test) pairs of row positions, two int64 arrays each; SplitError comes before the first.
+        """Return the (train, test) pairs of row positions, two int64 arrays each.
 
         ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``label_end``, ``fixed``,
-        ``coordinates``.
-        Raises SplitError at once, before the first pair is asked for.
+        ``coordinates``. Raises SplitError at once, before the first pair is asked for.
         """
         return self.pairs(self.rows(X, y, groups, **roles))
 
@@ -174,10 +172,7 @@ class LabelSplitter(Splitter):
         """Return the fold of each row, integers of 0..n_splits-1."""
 
     def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> NDArray[Any]:
-        """Return the fold of each row: int16, or int32 where there are more than 32,767 folds.
-
-        The cheap way to a split: one small integer a row instead of n_splits lists of positions.
-        """
+        """Return the fold of each row: int16, or int32 where there are more than 32,767 folds."""
         return self.decide(self.rows(X, y, groups, **roles))
 
     def decide(self, rows: Rows) -> NDArray[Any]:
@@ -264,8 +259,8 @@ def tested_codes(labels: NDArray[Any], parts: Mapping[str, int]) -> Sequence[int
 def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:
     """Yield (train, rows of the label) for each ``tested`` label, positions ascending, O(n) a pair.
 
-    ``labels`` has one value per row, or a column per repeat: then the repeats follow one another.
-    Train is every other row of label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
+    ``labels`` has one value per row, or a column per repeat, which follow one another. Train is every other row of
+    label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
     """
     for column in labels.reshape(labels.shape[0], -1).T:
         for label in tested:
@@ -366,16 +361,13 @@ def strategy_recipe(value: Any) -> dict[str, Any]:
 
 
 def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
-    """Return ``+`` and a digest of the user's own code behind a strategy, what it wraps and those in its parameters.
-
-    Empty where there is none; see ``code_of``.
-    """
+    """Return ``+`` and a digest of the user's own code behind a strategy, empty where there is none."""
     code = modules_of_strategy(name, params)
     return f"+{digest_json(code)[:16]}" if code else ""
 
 
 def modules_of_strategy(name: str | None, params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each module that ``strategy_code`` is a digest of."""
+    """Return the digests of the user's own modules behind a strategy, what it wraps and those in its parameters."""
     paths: list[str] = []
     strategies: list[tuple[str, Any]] = [(str(name), params)]
     for strategy, of in strategies:  # which those in their parameters join

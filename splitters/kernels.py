@@ -21,12 +21,10 @@ CALIBRATION = 11
 
 
 class Stream:
-    """Random decisions that depend on ``seed`` and ``path`` alone.
+    """Random decisions that depend on ``seed`` and ``path`` alone, the same on every CPU; other paths are independent.
 
     NumPy guarantees the bits of a bit generator for ever, but not what ``Generator`` makes of them (NEP 19).
     So only ``Philox`` raw bits are used here, and everything made from them is integer arithmetic or sorting.
-
-    Two streams with different paths are independent; the same seed and path give the same numbers on every CPU.
     """
 
     def __init__(self, seed: int, *path: int) -> None:
@@ -38,11 +36,7 @@ class Stream:
         return self._bits.random_raw(size)
 
     def permutation(self, n: int) -> IntArray:
-        """Return the positions 0..n-1 in random order, in O(n log n).
-
-        Equal to a stable argsort of random keys: each key carries its position in the low bits, so sorting values
-        (vectorised on every CPU) is enough and ties cannot fall differently elsewhere.
-        """
+        """Return the positions 0..n-1 in random order, in O(n log n)."""
         return self.shuffled_rows(1, n).reshape(n)
 
     def sides(self, n: int, first: int, second: int) -> tuple[IntArray, IntArray]:
@@ -57,8 +51,7 @@ class Stream:
     def shuffled_by(self, codes: IntArray, n_codes: int) -> IntArray:
         """Return the positions of ``codes`` (0..n_codes-1) in their order, those of a code in random order.
 
-        One sort of integers that hold the code, random bits and the position. As in ``permutation``, random bits are
-        equal for about n**3 / 2**65 pairs of rows of the same code, which then keep their order.
+        As in ``permutation``, about n**3 / 2**65 pairs of rows of the same code keep their order by equal random bits.
         """
         code_bits, mask = max(n_codes - 1, 1).bit_length(), _position_mask(codes.size)
         keys = self.raw(codes.size)
@@ -73,7 +66,7 @@ class Stream:
     def shuffled_rows(self, rows: int, n: int) -> IntArray:
         """Return ``rows`` independent permutations of 0..n-1, one a row."""
         keys = self._keys(rows, n)
-        keys.sort(axis=1)
+        keys.sort(axis=1)  # of values, vectorised on every CPU; each carries its position, so no ties fall differently
         keys &= _position_mask(n)
         return keys.view(np.int64)
 
@@ -87,9 +80,9 @@ class Stream:
     def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
         """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
 
-        Multiply-shift of 32 random bits; the few products whose low half would make some values likelier are drawn
-        again. Works a stretch at a time, in the processor's cache. Many calls may share the room of one ``out``.
-        Source: Lemire (2019), Fast random integer generation in an interval.
+        Multiply-shift of 32 random bits, a stretch at a time; products whose low half would make some values likelier
+        are drawn again. Many calls may share one ``out``. Source: Lemire (2019), Fast random integer generation in an
+        interval.
         """
         numbers = np.empty(size, dtype=np.int64) if out is None else out
         # A view: products are turned into the returned numbers in place.
@@ -121,8 +114,8 @@ def _position_mask(n: int) -> np.uint64:
 def take_evenly(n: int, count: int, stream: Stream) -> IntArray:
     """Return ``count`` of the ranks 0..n-1, ascending: systematic sampling with a random start, in integers.
 
-    Each rank is taken with the same probability, count / n. Among any L consecutive ranks, L x count / n are taken,
-    rounded up or down. O(count). Source: Madow and Madow (1944), On the theory of systematic sampling.
+    Each is as likely, and of any L consecutive ranks L x count / n are taken, rounded up or down. O(count).
+    Source: Madow and Madow (1944), On the theory of systematic sampling.
     """
     start = int(stream.below(n, 1)[0])
     # Rank r is taken where start + r x count passes a multiple j of n: r = ceil((j n - start) / count). Multiple 0 is
@@ -141,11 +134,10 @@ def shuffled_in_blocks(n: int, length: int, stream: Stream) -> IntArray:
 def deal(order: IntArray, n_folds: int, stream: Stream, by: Literal["cycle", "block"]) -> NDArray[Any]:
     """Return a fold for each row, so that neighbours in ``order`` land in different folds.
 
-    ``cycle``: one random permutation of the folds, repeated. In any run of consecutive rows, folds' counts differ
-    by at most 1; so classes laid end to end have even counts, and so has the whole.
-    ``block``: a fresh permutation for every ``n_folds`` rows. Counts before any point of the order differ by at
-    most 1, and which rows meet is as random as that allows.
-    A last block that is not full goes to distinct folds. O(n), and O(n log n_folds) for blocks.
+    ``cycle``: one random permutation of the folds, repeated. Folds' counts in any run of consecutive rows differ by at
+    most 1, so classes laid end to end have even counts, and so has the whole. ``block``: a fresh permutation for every
+    ``n_folds`` rows. Counts before any point of the order differ by at most 1, and which rows meet is as random as that
+    allows. O(n), and O(n log n_folds) for blocks.
     """
     n = order.size
     labels: NDArray[Any] = np.empty(n, dtype=label_type(n_folds))
@@ -158,13 +150,12 @@ def deal(order: IntArray, n_folds: int, stream: Stream, by: Literal["cycle", "bl
 
 
 def fill(strata: IntArray, held: IntArray, shares: NDArray[np.float64], stream: Stream) -> IntArray:
-    """Return a bin for each new row.
+    """Return a bin for each new row, at random among those of its stratum.
 
     ``strata`` is each new row's class (or bin of a number, or 0); ``held`` what each bin holds of each stratum already
-    (bins by strata); bin f wants ``shares[f]`` of every stratum.
-    Promises: after filling, a stratum is as close to its shares as is possible without moving a row: where no bin
-    had more than its share before, every bin is within 1 row of it, and so are the sizes. Rows of one stratum are
-    interchangeable: which of them goes where is random. O(n log n + strata x bins log bins).
+    (bins by strata); bin f wants ``shares[f]`` of every stratum. Promises: a stratum is as close to its shares as is
+    possible without moving a row: where no bin had more than its share before, every bin is within 1 row of it, and so
+    are the sizes. O(n log n + strata x bins log bins).
     """
     order = stable_order(strata)
     counts = np.bincount(strata, minlength=held.shape[1])
@@ -183,10 +174,7 @@ def fill(strata: IntArray, held: IntArray, shares: NDArray[np.float64], stream: 
 def _seats(
     held: IntArray, count: int, shares: NDArray[np.float64], owed: NDArray[np.float64]
 ) -> tuple[IntArray, NDArray[np.float64]]:
-    """Return how many of ``count`` rows each bin gets, and what rounding still owes each bin.
-
-    What is owed is carried from stratum to stratum, so that the sizes are rounded once and not once a stratum.
-    """
+    """Return how many of ``count`` rows each bin gets, and what rounding owes each: carried on, so sizes round once."""
     # The emptiest bins are lifted to one level of lack per share, which is found in the order of lacks: a bin that
     # holds too much already gets none.
     missing = shares * (int(held.sum()) + count) - held
@@ -207,10 +195,9 @@ def _seats(
 def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
     """Return the places of the groups to take from an order so that their rows come close to ``wanted``.
 
-    ``sizes`` are the groups' rows in that order. Groups are taken while they bring the number of rows closer; those
-    that alone would miss it by more than none at all are passed over, unless all are like that. At least one
-    group is taken and at most ``most``. The number is missed by half the largest group taken or met after, at most,
-    as long as the groups suffice. O(groups).
+    ``sizes`` are the groups' rows in that order. At least one group is taken and at most ``most``, while they bring the
+    number closer; those that alone would miss it by more than none at all are passed over, unless all are like that.
+    It is missed by half the largest group taken or met after, at most, as long as the groups suffice. O(groups).
     """
     fit = np.flatnonzero(sizes < 2 * wanted)
     fit = fit if fit.size else np.arange(1)
@@ -222,10 +209,9 @@ Size = float | int | None
 
 
 def rows_of_share(share: float, n: int, *, trained: bool = False) -> int:
-    """Return how many of ``n`` rows a share is: the one rule by which draws, parts and holdouts have their sizes.
+    """Return how many of ``n`` rows a share is, of draws, parts (all tested ones together) and holdouts.
 
-    scikit-learn's of ShuffleSplit: what is tested is rounded up, what is trained on is rounded down. Several tested
-    parts are rounded up together and share that number out by the largest remainders (``part_sizes``).
+    The rule of scikit-learn's ShuffleSplit: what is tested is rounded up, what is trained on is rounded down.
     """
     rows = float(share) * n  # 0.1 x 30 is a little above 3 in floats; that is no fourth row
     return floor(rows + 1e-9) if trained else ceil(rows - 1e-9)
@@ -304,8 +290,7 @@ def mixed(words: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
 def combined(columns: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return one 64-bit code per place of ``columns`` (columns, places): equal places have equal codes.
 
-    Places that differ nearly always have different ones: the sum of column j times an odd number to the power j + 1,
-    modulo 2**64. O(columns x places).
+    Others nearly always differ: the sum of column j times an odd number to the power j + 1, modulo 2**64.
     """
     # Powers of an odd number are odd and can be undone: places that differ in one column alone never share a code.
     powers = np.array([pow(_STEP, j + 1, 2**64) for j in range(columns.shape[0])], dtype=np.uint64)

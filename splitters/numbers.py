@@ -103,8 +103,7 @@ def is_number(dtype_kind: str, distinct: Callable[[], Any]) -> bool:
     """Return whether a target is numbers rather than classes: the one rule of splits, reports and models.
 
     ``dtype_kind`` is NumPy's letter for the column's type, ``distinct`` returns its different values, or more than 20
-    of them; nothing missing. Numbers are numbers where one has a fraction, or where there are more than 20 different
-    ones, whether they are kept as integers or as floats; text, booleans, categories and whatever else are classes.
+    of them; nothing missing. Integers and floats are numbers where one has a fraction, or more than 20 are different.
     """
     if dtype_kind not in ("i", "u", "f"):
         return False
@@ -117,10 +116,9 @@ def is_number(dtype_kind: str, distinct: Callable[[], Any]) -> bool:
 
 @dataclass(frozen=True)
 class Coded:
-    """Values that a container has encoded already: int64 codes by first appearance, and the values they stand for.
+    """Values that a container has encoded already, none missing: int64 codes by first appearance, and their values.
 
-    ``codes`` (n, or n by columns); ``levels`` the values of a column, or of each column. Nothing is missing.
-    ``names``: what the columns are called, for messages only.
+    ``codes`` (n, or n by columns); ``levels`` of the column, or of each; ``names`` of the columns, for messages only.
     """
 
     codes: IntArray
@@ -134,10 +132,9 @@ class Coded:
 
 
 def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
-    """Return a code per value and the values that the codes stand for.
+    """Return a code per value, by first appearance, and the values that the codes stand for. O(n).
 
-    Codes follow first appearance, so renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a
-    SplitError that counts them. O(n).
+    Missing values (None, NaN, NaT, NA) are a SplitError that counts them.
     """
     if isinstance(values, Coded):
         return values.codes, values.levels
@@ -211,9 +208,8 @@ def stable_order(values: NDArray[Any]) -> IntArray:
     """Return the positions of ``values`` in ascending order, equal values by position. Values are finite.
 
     NumPy's fast argsorts leave equal values in an order that differs between CPUs. Here each value's leading bits and
-    its position share one 64-bit integer: all are different, so any sort of them gives the same order, and sorting
-    values is several times faster than sorting positions. Where leading bits are equal and later ones are not, the
-    few rows concerned are put right afterwards. O(n log n).
+    its position share one 64-bit integer: any sort of them gives the same order, several times faster than a sort of
+    positions. The few rows whose later bits alone differ are put right afterwards. O(n log n).
     """
     if values.size == 0 or values.dtype.kind == "O" or values.dtype.itemsize <= 2:
         return np.argsort(values, kind="stable").astype(np.int64, copy=False)  # small integers: a radix sort, O(n)
@@ -243,8 +239,7 @@ def places_in(ordered: NDArray[np.int64], wanted: NDArray[np.int64]) -> IntArray
     """Return where each wanted whole number stands among ``ordered``, one or more that ascend; -1 where it does not.
 
     By a table of all numbers between the ends, where it has at most four places a number; else by search, a stretch of
-    sorted numbers at a time, so that its steps lie near one another. Holds little beside the table and what it returns.
-    O(ordered + wanted), or O(wanted log ordered).
+    sorted numbers at a time, which lie near one another. O(ordered + wanted), or O(wanted log ordered).
     """
     places, (least, most) = np.empty(wanted.size, dtype=np.int64), ordered[[0, -1]]
     width, table = int(most) - int(least) + 1, None
@@ -283,12 +278,11 @@ def _ordered_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 def components_of(entities: IntArray) -> IntArray:
     """Return the component of each row, by first appearance: rows that share a level of any column have the same one.
 
-    ``entities`` (rows, columns) are codes from 0 on; a code below 0 is no level and joins nothing. About O(rows x
-    columns). Levels are the nodes and rows the edges; a row's levels hang on a node of its own.
+    ``entities`` (rows, columns) are codes from 0 on; a code below 0 joins nothing. About O(rows x columns).
     """
     n = entities.shape[0]
     sizes = entities.max(axis=0, initial=-1) + 1
-    # Nodes 0 to n - 1 are the rows, then each column's levels after those of the columns before it.
+    # A row's levels hang on its node: 0 to n - 1 are the rows, then each column's levels after those before it.
     nodes = entities + n + np.concatenate([[0], np.cumsum(sizes)[:-1]])
     present = entities >= 0
     rows = np.broadcast_to(np.arange(n)[:, None], entities.shape)[present]

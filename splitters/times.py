@@ -23,10 +23,9 @@ _ROWS = re.compile(r"\s*(\d+)\s*rows?\s*")
 
 
 def times_of(values: Any, name: str) -> NDArray[Any]:
-    """Return times as int64 or float64 numbers, or as datetime64[us] in UTC.
+    """Return times, of any container, as int64 or float64 numbers, or as datetime64[us] in UTC; no zone stays none.
 
-    Timestamps and dates may come from any container, with or without time zones but not mixed (a zone is converted
-    to UTC, none is left as it is). Text, missing and infinite times are SplitErrors.
+    Text, missing and infinite times, and such with and without time zones together, are SplitErrors.
     """
     array = present(values, name)
     if array.dtype.kind == "O":
@@ -76,10 +75,9 @@ def ends_of(values: Any, times: NDArray[Any] | None) -> NDArray[Any]:
 
 
 def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
-    """Return ``gap`` as something that can be added to ``times``; ``name`` is what an error calls it.
+    """Return ``gap``, which an error calls ``name``, as something that can be added to ``times``.
 
-    A number for times that are numbers. For timestamps 0, a timedelta, or text such as "7 days" or "36 hours" (weeks
-    to seconds): a bare number would not say of what.
+    A number for numbers; for timestamps 0, a timedelta, or text such as "7 days" or "36 hours" (weeks to seconds).
     """
     stamps = times.dtype.kind == "M"
     if is_real(gap) and gap >= 0 and not (stamps and gap) and not (is_whole(gap) and gap > LAST):
@@ -96,10 +94,8 @@ def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
 
 
 def later(times: Any, gap: Any) -> Any:
-    """Return ``times`` (times, or one of them) and ``gap_of`` more; the last time there is where they would pass it.
-
-    A whole number or timestamp that passed 2**63 - 1 would come round to before all others.
-    """
+    """Return ``times`` (times, or one of them) and a gap more, at most 2**63 - 1, beyond which time turns round."""
+    gap = gap_of(gap, times)
     if times.dtype.kind == "M":
         return np.minimum(times, np.datetime64(LAST, "us") - gap) + gap
     return np.minimum(times, LAST - gap) + gap if times.dtype.kind == "i" and is_whole(gap) else times + gap

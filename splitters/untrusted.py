@@ -244,38 +244,32 @@ def read_document(text: str) -> Any:
     """
     import yaml
 
-    _require_bounded_text(text)
+    counts = dict[int, int]()
+
+    class Bounded(yaml.SafeLoader):
+        # What makes the values calls itself for each level, and writes out what is merged as often as it is named.
+        depth, count = 0, 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            before, opens = self.count, self.check_event(yaml.CollectionStartEvent)
+            self.count, self.depth = before + 1, self.depth + opens
+            if self.depth > DEEPEST:
+                raise ValueError(TOO_DEEP)
+            node = super().compose_node(parent, index)
+            self.depth -= opens
+            self.count = before + counts.setdefault(id(node), self.count - before)  # as many again, named once more
+            if self.count > 2 * MOST_VALUES + 1:  # keys are counted here as well
+                raise ValueError(TOO_MANY)
+            return node
+
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, Bounded)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
     except Exception as error:  # !!int, !!timestamp and their like fail with whatever they meet
-        raise ValueError(f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
+        bounds = str(error) in (TOO_DEEP, TOO_MANY)
+        raise ValueError(
+            str(error) if bounds else f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})"
+        ) from None
     require_bounded(document)  # what stands for others may be nested in them
     return document
-
-
-def _require_bounded_text(text: str) -> None:
-    """Raise ValueError for a text that opens more than 50 lists and mappings in one another, or stands for too many.
-
-    Read to its first such place alone: what makes the values calls itself for each level, takes minutes for a line of
-    brackets, and writes out what is merged (``<<``) as often as it is named. What is no YAML is left to it.
-    """
-    import yaml
-
-    opened, count, held = list[tuple[str | None, int]](), 0, dict[str | None, int]()
-    try:
-        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            if isinstance(event, yaml.NodeEvent):
-                count += held.get(event.anchor, 1) if isinstance(event, yaml.AliasEvent) else 1
-            if isinstance(event, yaml.CollectionStartEvent):
-                opened.append((event.anchor, count - 1))
-            elif isinstance(event, yaml.CollectionEndEvent):
-                anchor, before = opened.pop()
-                held[anchor] = count - before
-            if len(opened) > DEEPEST:
-                raise ValueError(TOO_DEEP)
-            if count > 2 * MOST_VALUES + 1:  # keys are counted here as well
-                raise ValueError(TOO_MANY)
-    except (yaml.YAMLError, UnicodeError):
-        pass

@@ -10,7 +10,7 @@ from evenfold.splitters.base import DrawSplitter
 from evenfold.splitters.kernels import IntArray
 from evenfold.splitters.numbers import encode
 from evenfold.splitters.strategies.parts import codes_of, shares_of_parts
-from evenfold.splitters.times import ends_of, gap_of, later, rows_in, times_of
+from evenfold.splitters.times import ends_of, later, rows_in, times_of
 from numpy.typing import NDArray
 
 from .checks import MORE, Run, check, repeats_a_row, same
@@ -198,9 +198,8 @@ def _before(which: int) -> Run:
     """Return what asks whether all times (0) or ends (1) that are trained on lie the gap before any tested time."""
 
     def holds(trial: Trial) -> bool:
-        times, gap = _times(trial), gap_of(trial.param("gap", 0), _times(trial)[0])
-        pairs = trial.pairs
-        return all(later(times[which][train], gap).max() < times[0][test].min() for train, test in pairs)
+        times, gap = _times(trial), trial.param("gap", 0)
+        return all(later(times[which][train], gap).max() < times[0][test].min() for train, test in trial.pairs)
 
     return holds
 
@@ -222,8 +221,7 @@ def _last_of_each_group(trial: Trial) -> bool:
 @check("trains on no row whose label overlaps one that it tests, nor in the gap or the embargo", "purged")
 def _purged(trial: Trial) -> bool:
     time, label_end = _times(trial)
-    gap, embargo = (0 if rows_in(width := trial.param(name, 0)) else width for name in ("gap", "embargo"))
-    before, after = gap_of(gap, time), gap_of(embargo, time, "embargo")
+    before, after = (0 if rows_in(width := trial.param(name, 0)) else width for name in ("gap", "embargo"))
     return all(
         (
             (later(label_end[train], before)[:, None] < time[test])

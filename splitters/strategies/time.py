@@ -69,7 +69,7 @@ class ForwardChaining(PairSplitter):
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that lie, and were known, before every time in ``test``, and share no group."""
-        in_time = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
+        in_time = later(rows.known[train], self.gap) < rows.time[test].min()
         return without_groups_of(test, train[in_time], rows.together())
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
@@ -77,7 +77,7 @@ class ForwardChaining(PairSplitter):
         if self.every is None:
             starts = nearest_begins(rows.times, rows.n - np.arange(self.n_splits, 0, -1) * self._test_size(rows.n))
         # A stretch begins where a time begins: which rows are in it, their times alone say, without an order of rows.
-        usable, order = later(rows.known, gap_of(self.gap, rows.time)), None
+        usable, order = later(rows.known, self.gap), None
         for begin, end in pairwise([*rows.times[starts], None]):
             test = np.flatnonzero(rows.time >= begin if end is None else (rows.time >= begin) & (rows.time < end))
             before = usable < begin
@@ -256,10 +256,8 @@ class PurgedKFold(PairSplitter):
         """Return which rows are known before the stretch of these ranks, or happen after its labels are known."""
         stretch = order[first:stop]
         n_before, n_after = rows_in(self.gap), rows_in(self.embargo)
-        gap = gap_of(self.gap if n_before is None else 0, rows.time)
-        embargo = gap_of(self.embargo if n_after is None else 0, rows.time, "embargo")
-        before = later(rows.known, gap) < rows.time[stretch].min()
-        after = rows.time > later(rows.known[stretch].max(), embargo)
+        before = later(rows.known, self.gap if n_before is None else 0) < rows.time[stretch].min()
+        after = rows.time > later(rows.known[stretch].max(), self.embargo if n_after is None else 0)
         if n_before:  # the last of them, and what happened at the same time as one of those
             last = order[before[order]][-n_before:]
             before &= rows.time < rows.time[last].min() if last.size else False
