@@ -275,8 +275,7 @@ _MIX_1, _MIX_2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB13311
 def mixed(words: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
     """Return number ``turn`` of the sequence that each word starts: splitmix64, in integers modulo 2**64.
 
-    Number 0 follows one step after the word itself. Source: Steele, Lea and Flood (2014), Fast splittable
-    pseudorandom number generators.
+    Number 0 follows the word itself. Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom generators.
     """
     state = words + np.uint64((turn + 1) * _STEP & 0xFFFFFFFFFFFFFFFF)
     state ^= state >> np.uint64(30)

@@ -49,8 +49,7 @@ class Rows:
     that share one with those.
     ``time``: int64, float64, or datetime64[us] in UTC; ``label_end`` alike, and never before it.
     ``fixed``: int64 labels decided elsewhere. ``coordinates``: float64 (n, 2), finite.
-    ``levels`` and ``group_levels`` are the values behind the codes, and ``names`` what the roles are called, for
-    messages and reports only.
+    ``levels`` and ``group_levels`` are the values behind the codes, ``names`` those of the roles: for messages alone.
     """
 
     n: int
@@ -82,10 +81,9 @@ class Rows:
         asked_by: str = "this strategy",
         names: Mapping[str, str] | None = None,
     ) -> Rows:
-        """Return the checked rows of any container (arrays, frames, series, lists), seen by position.
+        """Return the checked rows of any container (arrays, frames, series, lists), seen by position. O(n log n).
 
         Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
-        O(n log n) at worst, O(n) for integer and text columns.
         """
         values = dict(zip(("y", "groups", *ROLES), (y, groups, key, time, label_end, fixed, coordinates), strict=True))
         n = _count({"X": X, **values})

@@ -23,8 +23,7 @@ class Bootstrap(DrawSplitter):
     large n; resample i does not depend on ``n_splits``, so 500 resamples are the first 500 of 10,000. A draw that
     leaves no row out (likely only below about 5 rows) is drawn again.
 
-    O(n) a resample, memory flat in their number. Source: Efron (1979), Bootstrap methods: another look at the
-    jackknife.
+    O(n) a resample, memory flat. Source: Efron (1979), Bootstrap methods: another look at the jackknife.
     """
 
     needs = Needs(y="ignored")
@@ -59,11 +58,9 @@ class StratifiedBootstrap(Bootstrap):
     """Resamples that draw each class as often as it has rows, with replacement within the class.
 
     Promises: train has n rows and as many of each class as there are; test is every row that train lacks; resample i
-    does not depend on ``n_splits``. A class of one row is in every train set and in no test set; a draw that leaves no
-    row of any class out is drawn again.
+    does not depend on ``n_splits``. A class of one row is in no test set; a draw that leaves no row out is drawn again.
 
-    O(n) a resample, after one O(n) ordering by class. Source: Davison and Hinkley (1997), Bootstrap methods and their
-    application, chapter 3.
+    O(n) a resample. Source: Davison and Hinkley (1997), Bootstrap methods and their application, chapter 3.
     """
 
     needs = Needs(y="classes")
@@ -135,9 +132,8 @@ class PoissonBootstrap(Bootstrap):
     with a standard deviation of sqrt(n). Below 65 rows a resample may draw every row or none: that is a SplitError,
     since drawing again would look at the other rows. Above, the odds of it are below 1 in 10^12 a resample.
 
-    O(n) a resample after about a microsecond a row for the keys' hashes, memory flat. Source: Chamandy, Muralidharan,
-    Najmi and Naidu (2012), Estimating uncertainty for massive data streams; Oza and Russell (2001), Online bagging
-    and boosting.
+    O(n) a resample after a microsecond a row for hashes. Source: Chamandy, Muralidharan, Najmi and Naidu (2012),
+    Estimating uncertainty for massive data streams; Oza and Russell (2001), Online bagging and boosting.
     """
 
     needs = Needs(y="ignored", key=True)

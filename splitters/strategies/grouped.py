@@ -211,8 +211,7 @@ class BalancedKFold(LabelSplitter):
 
     y may be several columns (n, columns), or as for BalancedGroupKFold, which rows need that belong together.
 
-    Promises: every row is tested once; sizes differ by at most 1. How even the classes of many columns can be at once
-    depends on the rows.
+    Promises: every row is tested once; sizes differ by at most 1. How even classes can be depends on the rows.
 
     Rows that are alike are dealt out together, the others one by one, then exchanged while that makes the folds more
     even: O(n x (n_splits + columns)). The task, with another rule that looks at one rare label at a time and ends
@@ -262,9 +261,8 @@ class SpatialBlockKFold(PairSplitter):
     hierarchical, or phylogenetic structure; Valavi, Elith, Lahoz-Monfort and Guillera-Arroita (2019), blockCV, whose
     buffer is round the tested points as well. Unlike there the packing is not the best of many random ones.
 
-    When not to use it: the places to predict lie among those that were measured; then random folds ask the right
-    question. Where new rows are to join without moving any, write each row's block into a column and name it as the
-    group of BalancedGroupKFold.
+    When not to use it: the places to predict lie among those that were measured (random folds ask that question); or
+    new rows are to join without moving any: name a column of each row's block as the group of BalancedGroupKFold.
     """
 
     needs = Needs(y="any", coordinates=True)

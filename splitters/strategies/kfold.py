@@ -23,8 +23,7 @@ class KFold(LabelSplitter):
     Promises: every row is tested once; sizes differ by at most 1; every partition into such folds is equally likely.
     Rows are always shuffled: data in order would make folds of neighbours.
 
-    O(n log n), one vectorised sort of random keys. Source: Stone (1974), Cross-validatory choice and assessment of
-    statistical predictions.
+    O(n log n). Source: Stone (1974), Cross-validatory choice and assessment of statistical predictions.
     """
 
     needs = Needs(y="ignored")

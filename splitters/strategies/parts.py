@@ -137,8 +137,7 @@ class RandomSplit(PartSplitter):
     Promises: every row is in one part; each part's size is within 1 row of its share of n (train rounded down); every
     partition into parts of these sizes is equally likely. Nothing is read of the rows but how many there are.
 
-    O(n log n), one sort of random keys. Source: simple random sampling without replacement; Cochran (1977), Sampling
-    techniques.
+    O(n log n). Source: simple random sampling without replacement; Cochran (1977), Sampling techniques.
 
     When not to use it: there are classes (StratifiedSplit), numbers (FractionalStratifiedSplit) or groups
     (BalancedGroupSplit) to keep even or whole.
@@ -158,9 +157,8 @@ class RandomSplit(PartSplitter):
 class StratifiedSplit(PartSplitter):
     """Parts of any shares (80 %, 10 % and 10 %) in which each of two or more classes has its share.
 
-    Each class's rows are shared out by the parts' sizes: whole rows first, then the rest, each part's and each class's
-    rounded up or down such that all of them come out (controlled rounding), the largest remainders first. Which rows of
-    a class go where is random.
+    Each class's rows are shared out by the parts' sizes, rounded up or down such that parts and classes come out
+    (controlled rounding), the largest remainders first. Which rows of a class go where is random.
 
     Promises: every row is in one part; each part's size is within 1 row of its share of n (train rounded down), and
     each class's rows in a part within 1 row of the class's share of that part. A class with fewer rows than parts is a

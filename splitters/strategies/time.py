@@ -208,9 +208,8 @@ class PurgedKFold(PairSplitter):
     Promises: every row is tested once; no training row's label overlaps a tested one's, with the gap before and the
     embargo after it; groups, where given, are on one side. Nothing is random. It does train on what came after.
 
-    O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
-    chapter 7. Corrected here: rows of the same time stay together, and the embargo is counted from when the last
-    tested label is known.
+    O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning, chapter 7. Corrected here:
+    rows of the same time stay together, and the embargo is counted from when the last tested label is known.
 
     When not to use it: a model of tomorrow is asked for, and the past alone is long enough to learn from:
     ForwardChaining tests what will be done.
@@ -285,11 +284,10 @@ class CombinatorialPurgedKFold(PurgedKFold):
 
     Promises: every row is tested once on every path; and what PurgedKFold promises of labels and groups.
 
-    O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
-    chapter 12. Corrected here: rows of the same time stay together.
+    O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning, chapter 12. Corrected
+    here: rows of the same time stay together.
 
-    When not to use it: the fits are dear (PurgedKFold has one for each block), or a model of tomorrow is asked for
-    (ForwardChaining).
+    When not to use it: the fits are dear (PurgedKFold), or a model of tomorrow is asked for (ForwardChaining).
     """
 
     promises = PurgedKFold.promises - {"exhaustive"} | {"on_every_path"}
