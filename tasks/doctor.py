@@ -127,11 +127,7 @@ def _prefect(home: Home) -> Iterator[Finding]:
 
 
 def deployed(client: Any, now: datetime) -> Iterator[Finding]:
-    """Yield a finding for each deployment of evenfold's that is not paused: what is wrong with it, or its last success.
-
-    Its schedule has no next run, no worker takes it, runs broke off since the last that completed, or that one is older
-    than one and a half times what the schedule asks for.
-    """
+    """Yield a finding for each deployment of evenfold's that is not paused: its faults, or its last success."""
     for deployment in client.read_deployments():
         if deployment.paused or OURS not in deployment.tags:
             continue

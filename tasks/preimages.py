@@ -15,6 +15,7 @@ from evenfold.manifests.tables.canonical import STRETCH, amount, filled, listed,
 from evenfold.splitters.kernels import mixed
 from evenfold.tasks.outcomes import Outcome
 from numpy.typing import NDArray
+from pydantic import Field
 
 Place = tuple[str, ...]
 # What a part is called before its own name: by the longest beginning of its place.
@@ -34,7 +35,8 @@ class Preimage(Outcome):
     """The preimage of the keys of some results: those of one ``kind`` for the split that is called ``name``.
 
     ``parts``: as JSON, with what each column holds on its own. ``seconds`` and ``seconds_score``: what one such fit
-    took, and its scores, of splits whose first trains on ``n_train`` rows and tests ``n_test``.
+    took, and its scores, of splits whose first trains on ``n_train`` rows and tests ``n_test``. ``marks``: makes what
+    tells later in how many rows a column has changed.
     """
 
     kind: Literal["split", "fits", "audit", "record"]
@@ -44,6 +46,7 @@ class Preimage(Outcome):
     seconds_score: float = 0.0
     n_train: int = 1
     n_test: int = 1
+    marks: Callable[[], Marks] | None = Field(default=None, exclude=True, repr=False)
 
     @property
     def folder(self) -> str:
@@ -55,14 +58,16 @@ class Preimage(Outcome):
         """Return its own path."""
         return f"{self.folder}/{digest_json(self.parts)[:32]}"
 
+    @property
+    def key_of_marks(self) -> str:
+        """Return where the marks of its columns are kept."""
+        return f"marks/{digest_json({name: self.parts[name] for name in ('rows', 'columns')})[:32]}"
+
 
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], in_rows: Callable[[list[str]], str] | None = None
 ) -> list[str]:
-    """Return what differs between the parts of two preimages, in words; nothing only where nothing does.
-
-    ``in_rows`` says of columns in how many rows they have changed.
-    """
+    """Return in words what differs between two preimages; ``in_rows``: in how many rows columns have changed."""
     old, new = dict(_leaves(before)), dict(_leaves(now))
     moves = [place for place in old | new if digest_json(old.get(place)) != digest_json(new.get(place))]
     words: dict[tuple[str, str], list[str]] = {}
@@ -183,10 +188,7 @@ class Marks(Outcome):
         return cls(keys=keys, rows=table.num_rows, columns=columns)
 
     def changed(self, now: Marks, names: Iterable[str]) -> str:
-        """Return in how many rows one of the columns holds another value ``now``; nothing where keys are others.
-
-        The number is exact up to 20 rows; an estimate else.
-        """
+        """Return in how many rows a column has another value ``now``, exact up to 20; "" where keys are others."""
         if (self.keys, self.rows) != (now.keys, now.rows) or not {*names} <= self.columns.keys() & now.columns.keys():
             return ""
         differs = np.any([_read(self.columns[name]) != _read(now.columns[name]) for name in names], axis=0)
@@ -197,11 +199,6 @@ class Marks(Outcome):
         about = np.mean([-size * np.log1p(-share) for share, size in zip(shares, SIZES, strict=True)])
         how = "about" if min(shares) < FULL else "more than"
         return f"in {how} {float(f'{about:.2g}'):,.0f} rows" if about < self.rows / 2 else "in most rows"
-
-
-def key_of_marks(parts: Mapping[str, Any]) -> str:
-    """Return where the marks are kept of what a preimage's ``parts`` name."""
-    return f"marks/{digest_json({name: parts[name] for name in ('rows', 'columns')})[:32]}"
 
 
 def _hashes(array: pa.Array) -> NDArray[np.uint64]:

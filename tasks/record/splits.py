@@ -272,7 +272,7 @@ def load_split(
     path = "" if data is None else from_anywhere(data_reference(data, Home.here()))
     if path:
         manifest.positions(path, rows)
-    return SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
+    return SplitRef.of(manifest, path, True).model_copy(update={"rows": rows})
 
 
 def _recorded(home: Home, tag: str, start: str) -> list[Run]:

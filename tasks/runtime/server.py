@@ -74,7 +74,7 @@ class Kept:
 def kept_server(home: Home) -> Kept | None:
     """Return the server that is kept for a home, where it lives, is of this Prefect's version and answers."""
     try:
-        server = Kept(**json.loads(_record(home).read_text(encoding="utf-8")))
+        server = Kept(**json.loads((home.path / "server.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     lives = mark_of(server.pid) == server.mark and server.prefect == prefect.__version__
@@ -89,14 +89,15 @@ def keep_server(home: Home) -> Kept:
             return server
         port, process = _started(home, keep=True)
         server = Kept(port, process.pid, mark_of(process.pid), prefect.__version__)
-        write_aside(_record(home), lambda aside: aside.write_text(json.dumps(asdict(server)), encoding="utf-8"))
+        record = json.dumps(asdict(server))
+        write_aside(home.path / "server.json", lambda aside: aside.write_text(record, encoding="utf-8"))
         return server
 
 
 def stop_server(home: Home) -> bool:
     """End the server that is kept for a home, and return whether there was one."""
     server = kept_server(home)
-    _record(home).unlink(missing_ok=True)
+    (home.path / "server.json").unlink(missing_ok=True)
     if server is None:
         return False
     _end(server.pid)
@@ -120,10 +121,6 @@ def mark_of(pid: int) -> str:
     with contextlib.suppress(OSError, IndexError):
         return f"{pid}-{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
     return f"{pid}-gone"
-
-
-def _record(home: Home) -> Path:
-    return home.path / "server.json"
 
 
 _OWN: dict[Path, tuple[int, subprocess.Popen[bytes]]] = {}  # the port and the process of one home's, or none
