@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import requires, version
 from itertools import takewhile
@@ -34,9 +34,6 @@ class Finding:
     message: str
     fix: str = ""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", redacted(self.message))
-
 
 def examine(home: Home) -> list[Finding]:
     """Return a finding per check; a check that itself fails is a finding too.
@@ -53,7 +50,7 @@ def examine(home: Home) -> list[Finding]:
         except Exception as error:
             what = f"does not answer: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
             findings.append(Finding(name, False, what, cure))
-    return findings
+    return [replace(finding, message=redacted(finding.message)) for finding in findings]
 
 
 def _versions(home: Home) -> Iterator[Finding]:

@@ -347,7 +347,7 @@ class Registered(Outcome):
 
 
 class Look(Outcome):
-    """A look at the locked part that was announced: its run, its number, of how many; ``sharing``: as in Ledger.
+    """A look at the locked part: its run, its number, of how many; ``sharing``: as in Ledger.
 
     ``promised``: what the recipe's newest evaluation on the folds said, once the look's scores are recorded.
     """

@@ -68,19 +68,18 @@ def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], in_rows: Callable[[list[str]], str] | None = None
 ) -> list[str]:
     """Return in words what differs between two preimages; ``in_rows``: in how many rows columns have changed."""
-    old, new = dict(_leaves(before)), dict(_leaves(now))
-    moves = [place for place in old | new if digest_json(old.get(place)) != digest_json(new.get(place))]
+    moves = sorted(_moves(before, now), key=lambda move: move[1] is None)  # what was not there is said last
+    earlier = {place: was for place, was, _ in moves}
     words: dict[tuple[str, str], list[str]] = {}
-    for place in moves:
-        if place == ("algorithm", "version") and ("decision", "strategy") in moves:
-            continue  # of another strategy
-        if place[:2] == ("decision", "types") and {("columns", place[2])} <= old.keys() & new.keys():
-            continue  # which says more
-        if _came_or_went(place, old, new):
-            continue  # the list of steps says more
-        lead, name, tail = _words(place, old.get(place), new.get(place))
-        words.setdefault((lead, tail), []).append(name)
-    if ("rows",) in moves and ("rows",) in old:  # then every column holds other values
+    for place, was, is_now in moves:
+        of_another = place == ("algorithm", "version") and ("decision", "strategy") in earlier
+        of_column = place[:2] == ("decision", "types") and all(
+            place[2] in side.get("columns", {}) for side in (before, now)
+        )
+        if not (of_another or of_column):  # the strategy's name, or the column, says more
+            lead, name, tail = _words(place, was, is_now)
+            words.setdefault((lead, tail), []).append(name)
+    if earlier.get(("rows",)) is not None:  # then every column holds other values
         words.pop(("column", "changed"), None)
     for less in ("fingerprint", "own_strategy") if len(words) > 1 else ():  # others say more than this
         words.pop((DIGESTS[less], "changed"), None)
@@ -89,26 +88,22 @@ def differences(
     return [_sentence(lead, names, tail) for (lead, tail), names in words.items()]
 
 
-def _came_or_went(place: Place, old: Mapping[Place, Any], new: Mapping[Place, Any]) -> bool:
-    """Return whether a place lies in a step that only one side has, as the lists of their steps say."""
-    for k in range(1, len(place)):
-        steps = [names for side in (old, new) if isinstance(names := side.get(place[:k]), list)]
-        if steps and sum(place[k] in names for names in steps) < 2:
-            return True
-    return False
+def _moves(before: Any, now: Any, place: Place = ()) -> Iterator[tuple[Place, Any, Any]]:
+    """Yield the place of what differs, what it was and what it is; of a step that one side lacks the name alone."""
+    (was, old), (is_now, new) = _parts(before), _parts(now)
+    if digest_json(was) != digest_json(is_now):
+        yield place, was, is_now
+    of_steps = isinstance(was, list) or isinstance(is_now, list)
+    for name in [name for name in old if name in new] if of_steps else old | new:
+        yield from _moves(old.get(name), new.get(name), (*place, name))
 
 
-def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Yield the place and value of all that holds no other; of the steps of a pipeline, say, their order and theirs."""
+def _parts(value: Any) -> tuple[Any, dict[str, Any]]:
+    """Return what holds no other value, and what does by its name: of the steps of a pipeline their order and them."""
     if isinstance(value, list) and any(isinstance(each, (list, Mapping)) for each in value):
         steps = dict(_step_of(each, str(number)) for number, each in enumerate(value))
-        yield place, [*steps]
-        value = steps
-    if isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from _leaves(each, (*place, name))
-    elif value is not None:
-        yield place, value
+        return [*steps], steps
+    return (None, dict(value)) if isinstance(value, Mapping) else (value, {})
 
 
 def _step_of(value: Any, number: str) -> tuple[str, Any]:

@@ -123,9 +123,8 @@ def audit_split(
 ) -> SplitAudit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
 
-    The findings are kept until the manifest or a file of its data is written again; a check that could not run is
-    tried again. ``build``, the import path of a function that makes features, is audited as well, and kept until
-    its code changes.
+    The findings are kept until the manifest or a file of its data is written again, but for a check that could not run.
+    ``build``, the import path of a function that makes features, is audited as well, and kept until its code changes.
     """
     columns, limit, data = plans.named_features(split, features), Settings.memory_of(memory), plans.table_of(split)
     manifest: Manifest = split.stored()
@@ -195,10 +194,10 @@ def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
 def check_table(
     folder: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: GateLimits | None = None
 ) -> Audit:
-    """Say what is wrong with ``data`` as the next table after those of the manifest in ``folder``.
+    """Say what is wrong with ``data`` as the next table after those of the manifest in ``folder``. Raises SplitError.
 
-    Compared with what was kept of the last one: rows that vanished, changed targets, columns that the recipe may read,
-    the new rows' number and targets, groups that merge. ``gates``: in place of the manifest's. Raises SplitError.
+    Rows that vanished, changed targets, columns that the recipe may read, the new rows' number and targets, groups that
+    merge. ``gates``: in place of the manifest's.
     """
     manifest = manifests.read_manifest(folder)
     snapshot = _newest_snapshot(manifest, Path(folder))
@@ -219,10 +218,10 @@ MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for
 
 
 def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
-    """Return the differences of ``data`` from the table that the manifest in ``folder`` last met, in sentences.
+    """Return how ``data`` differ from the table that the manifest in ``folder`` last met, in sentences.
 
-    Corrected targets of known rows, be they few, columns that are gone or of another kind, values that no known row
-    had. Nothing where nothing was kept of that table, and where this one takes more than ``memory``.
+    Corrected targets, columns that are gone or of another kind, values that no known row had; nothing where nothing was
+    kept of that table, and where this one takes more than ``memory``.
     """
     if not manifests.fits_in_memory(data, StoredManifest(folder).spec.columns.roles(), Settings.memory_of(memory)):
         return []

@@ -84,8 +84,7 @@ class Body(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         # A worker process has the function already, under the name of its task; what it lacks are the settings.
-        settings = {name: value for name, value in environment().items() if name.startswith("EVENFOLD_")}
-        settings |= {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
+        settings = environment("EVENFOLD_") | ({"EVENFOLD_CLOSED": "1"} if is_deployed() else {})
         return _arrived, (sys.modules[self.fn.__module__], self.fn.__name__, settings)
 
 
@@ -100,9 +99,8 @@ def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any,
 class ByContent(CachePolicy):
     """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
 
-    What is whole in the content store, whoever put it there, is a hit of Prefect's. Where ``result_storage`` or
-    ``cache_expiration`` of the user's is set, Prefect's own is asked alone, and made again where a file that it names
-    is damaged.
+    What is whole in the content store is a hit of Prefect's. Where ``result_storage`` or ``cache_expiration`` of the
+    user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged.
     """
 
     def compute_key(

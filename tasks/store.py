@@ -24,10 +24,11 @@ from uuid import uuid4
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_header
 from evenfold.manifests.store.header import other_identity, sha256
+from evenfold.manifests.store.write import settle
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 from evenfold.tasks.preimages import Marks, Preimage, differences
-from evenfold.tasks.runtime.home import Home, locked, rename_unless_there, write_aside
+from evenfold.tasks.runtime.home import Home, locked, write_aside
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 
 KINDS: dict[str, type[Outcome]] = {
@@ -156,7 +157,7 @@ class Bucket:
                 zipfile.ZipFile(io.BytesIO(content)).extractall(Path(aside, version))
             except zipfile.BadZipFile:
                 raise LookupError(f"{name} {version} is no ZIP file") from None
-            rename_unless_there(Path(aside, version), folder)
+            settle(Path(aside, version), folder)
 
     def _fetched(self, naming: Naming) -> Naming:
         if "uri" in naming:

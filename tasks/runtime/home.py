@@ -1,7 +1,6 @@
 """Settings, the home and its files, what Prefect and MLflow are told about them, locks, and passwords left out.
 
-Files appear whole or not at all; locks of files free themselves when their holder dies. What is shown, logged, recorded
-or kept in a file goes through ``redacted``: passwords stay where they were set.
+Files appear whole or not at all. What is shown, logged, recorded or kept in a file goes through ``redacted``.
 """
 
 from __future__ import annotations
@@ -329,15 +328,6 @@ def parquet_bytes(table: Any, **options: Any) -> memoryview:
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink, compression="zstd", **options)
     return memoryview(sink.getvalue())
-
-
-def rename_unless_there(aside: Path, folder: Path) -> None:
-    """Put a complete folder in its place, where no other process was first with the same one."""
-    try:
-        aside.rename(folder)
-    except OSError:  # "exists" or "not empty", by the system
-        if not folder.exists():
-            raise
 
 
 def from_anywhere(data: str) -> str:

@@ -130,8 +130,7 @@ def crash(flow_run: Any) -> None:
 def ending_at_signals() -> Iterator[None]:
     """Let a signal inside the block end this process within seconds, with one line, and exit code 128 and its number.
 
-    A signal that the process was told to ignore stays ignored. Prefect's own end, by an exception in the main thread,
-    would wait for the fits under way, which no thread can be made to leave.
+    One that is ignored stays so. Prefect's own end, by an exception in the main thread, would wait for fits under way.
     """
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)

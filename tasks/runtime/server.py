@@ -160,8 +160,7 @@ def end_own_server() -> None:
 def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
     """Delete what the home's own Prefect keeps of runs that ended so many seconds ago; return how many there are.
 
-    A server that ``PREFECT_API_URL`` names is not touched: others use it too, and it has a vacuum of its own, which
-    an embedded one runs for events alone (tried on Prefect 3.9.1).
+    A server that ``PREFECT_API_URL`` names has a vacuum of its own; an embedded one runs it for events alone (3.9.1).
     """
     if PREFECT_API_URL.value() or not (home.path / "prefect" / "prefect.db").exists():
         return 0
