@@ -256,11 +256,13 @@ def _estimates_of(
 ) -> tuple[list[Estimate], list[LevelScore]]:  # fmt: skip
     """Return estimates, and scores of levels to balance on; ``predictions``: of draws those of the fit on all rows."""
     problem, splitter, attributes = work.problem, work.manifest.splitter, work.attributes
+    levels: list[LevelScore] = []
     if not evaluated.draws:
-        of_folds = _of_folds(evaluated.scores, predictions, work, refits, interval, level)
-        return of_folds, estimates.level_scores(
-            predictions, evaluated.scores, problem, attributes, level=level, ordered=work.in_time_order
-        )
+        if attributes:
+            levels = estimates.level_scores(
+                predictions, evaluated.scores, problem, attributes, level=level, ordered=work.in_time_order
+            )
+        return _of_folds(evaluated.scores, predictions, work, refits, interval, level), levels
     if evaluated.apparent is None:
         raise EvaluationError(
             "estimates from draws need the apparent score; pass apparent=fit_fold(split, 'all rows', model)."
@@ -276,7 +278,9 @@ def _estimates_of(
         conclusion = estimates.bootstrap_aggregate(draws, apparent, predictions, problem, drawn=drawn, seed=seed, **how)
     else:
         conclusion = estimates.resampled_aggregate(draws, apparent, stratified=splitter.needs.y != "ignored", **how)
-    return conclusion, estimates.level_scores_of_draws(draws, problem, attributes, level=level)
+    if attributes:
+        levels = estimates.level_scores_of_draws(draws, problem, attributes, level=level)
+    return conclusion, levels
 
 
 def _first_draws(work: Work, most: int) -> Iterator[tuple[int, Pair]]:

@@ -115,17 +115,6 @@ def at_stop(ending: Callable[[], object]) -> Iterator[None]:
         ENDINGS.remove(call)
 
 
-def crash(flow_run: Any) -> None:
-    """End a flow run as crashed, as Prefect calls what was stopped; nothing where there is none yet."""
-    if flow_run is None:
-        return
-    from prefect.client.orchestration import get_client  # which help and completion do not need
-    from prefect.states import Crashed
-
-    with get_client(sync_client=True) as client:
-        client.set_flow_run_state(flow_run, Crashed(message="Stopped by a signal."))
-
-
 @contextlib.contextmanager
 def ending_at_signals() -> Iterator[None]:
     """Let a signal inside the block end this process within seconds, with one line, and exit code 128 and its number.

@@ -98,10 +98,9 @@ def stop_server(home: Home) -> bool:
     """End the server that is kept for a home, and return whether there was one."""
     server = kept_server(home)
     (home.path / "server.json").unlink(missing_ok=True)
-    if server is None:
-        return False
-    _end(server.pid)
-    return True
+    if server is not None:
+        _end(server.pid)
+    return server is not None
 
 
 def _end(pid: int) -> None:
