@@ -66,7 +66,7 @@ def aggregate(
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
-    if [fit.i for fit in results] == ["holdout"]:
+    if [getattr(fit, "i", None) for fit in results] == ["holdout"]:
         conclusion = _of_look(split, results[0], interval, level)
         return unaggregated(split, results[0].model, results).model_copy(update={"estimates": conclusion})
     work = _one_work(split, results, apparent, refits)
