@@ -11,27 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.audits.findings import (
-    ARRIVAL_GATES,
-    Audit,
-    Found,
-    NotAsked,
-    Outcome,
-    gates_with,
-    judged,
-    needed,
-)
+from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, Outcome, gates_with, judged, needed
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
 from numpy.typing import NDArray
 
-from .newcomers import CHECKS as OF_NEW_ROWS, Arrived, Snapshot, digests_of, of_new_rows
+from .newcomers import CHECKS as OF_NEW_ROWS, FEWEST, Arrived, Snapshot, digests_of
 
-# Of tables that are drawn like the ones before, row by row or group by group, at most so many are stopped.
-FALSE_ALARMS = 0.001
-LAST_GENERATIONS = 3
-FEWEST_GENERATIONS = 3
+FALSE_ALARMS = 0.001  # of tables that are drawn like the ones before, row by row or group by group
+LAST_GENERATIONS = FEWEST_GENERATIONS = 3
 MOST_LISTED = 20
 KINDS = {"int": "number", "float": "number", "bool": "truth value", "text": "text", "timestamp": "time", "date": "time"}
 
@@ -49,15 +38,19 @@ def check_arrival(
 
     ``manifest`` is the newest *before* it is extended, ``snapshot`` of the table that was last learnt from, None where
     none is kept. ``columns``: those that matter besides the target, a model's features; all by default.
-    ``quarantined``: how many rows extending puts out of use. ``gates`` goes over the limits of the specification, which
-    go over those of ``ARRIVAL_GATES``: a number beyond which the table is stopped, or "off". ``failed`` names what
-    stops it.
+    ``quarantined``: how many rows extending puts out of use. ``gates`` goes over the limits of the specification: a
+    number beyond which the table is stopped, or "off". ``failed`` names what stops it.
 
     Promises: no finding quotes a value of the data. O(n log n).
     """
     arrived = Arrived(Joined.of(manifest, data), snapshot, columns, quarantined)
-    checks: dict[str, Callable[[], Outcome]] = {check.__name__: partial(check, arrived) for check in CHECKS}
-    checks |= {check.__name__: partial(of_new_rows, check, arrived) for check in OF_NEW_ROWS}
+
+    def asked(check: Callable[[Arrived], Outcome]) -> Outcome:
+        if check in OF_NEW_ROWS:
+            needed(min(arrived.new.size, arrived.older.size) >= FEWEST, "there are few new rows")
+        return check(arrived)
+
+    checks = {check.__name__: partial(asked, check) for check in (*CHECKS, *OF_NEW_ROWS)}
     limits = gates_with({**manifest.spec.gates, **(gates or {})}, ARRIVAL_GATES)
     return judged(limits, checks, manifest, n_rows=arrived.joined.n, features=sorted(columns or ()))
 
@@ -77,16 +70,18 @@ def changed_targets(arrived: Arrived) -> Outcome:
     """Look for known rows that have another target than when they were last learnt from; the first 20 are listed."""
     target = needed(arrived.manifest.spec.columns.target, "the split has no target")
     if arrived.kept_target is None:
-        raise NotAsked("the known rows' targets were not kept")
+        return needed(None, "the known rows' targets were not kept")
     rows = arrived.older
     before = arrived.kept_target.filter(pa.array(arrived.joined.row_of >= 0))
     after = arrived.joined.column(target).take(pa.array(rows)).combine_chunks()
     same = pc.fill_null(pc.equal(before, after), False)
     changed = np.sort(rows[~pc.or_(same, pc.is_null(before)).to_numpy(zero_copy_only=False)])
     n, share, first = changed.size, changed.size / max(rows.size, 1), changed[:MOST_LISTED].tolist()
-    sentence = f"{n:,} of {rows.size:,} known rows ({share:.1%}) {verb(n, 'has', 'have')} another {target} than before"
-    where = f"({verb(n, 'row', 'rows')} {', '.join([*map(str, first), *['…'] * (n > MOST_LISTED)])} of the data)"
-    message = f"{sentence} {where}; corrections, or a feed that is broken."
+    message = (
+        f"{n:,} of {rows.size:,} known rows ({share:.1%}) {verb(n, 'has', 'have')} another {target} than before "
+        f"({verb(n, 'row', 'rows')} {', '.join([*map(str, first), *['…'] * (n > MOST_LISTED)])} of the data); "
+        "corrections, or a feed that is broken."
+    )
     return Found(share, message, {"rows": first}) if n else None
 
 
@@ -98,8 +93,8 @@ def new_rows(arrived: Arrived) -> Outcome:
         return by_month
     sizes = np.bincount(arrived.manifest.generations)[1:]
     sizes = sizes[sizes > 0]
-    if sizes.size < FEWEST_GENERATIONS:
-        raise NotAsked(f"{amount(int(sizes.size), 'generation')} joined so far, and {FEWEST_GENERATIONS} are needed")
+    few = f"{amount(int(sizes.size), 'generation')} joined so far, and {FEWEST_GENERATIONS} are needed"
+    needed(sizes.size >= FEWEST_GENERATIONS, few)
     usual = float(np.median(sizes))
     message = f"{amount(n, 'new row')}, {_beside(n, usual)} ({usual:,.0f}, the median of {sizes.size})."
     return Found(max(n / usual, usual / n), message, {"rows": n, "usual": usual})
@@ -113,9 +108,8 @@ def _beside(value: float, usual: float) -> str:
 def _rows_a_day(arrived: Arrived) -> Found | None:
     """Return the calendar month (UTC) with new rows whose rows a day are furthest from the median of the others.
 
-    A month that new rows have begun, or go on with, is counted up to its last row: half a month is not few, nor is the
-    day that has only begun. None without a column of times, and where fewer than 3 months have no new rows to be
-    compared with.
+    The last month is counted up to its last row: half a month is not few. None without a column of times, and where
+    fewer than 3 months have no new rows.
     """
     name = arrived.manifest.spec.columns.time
     times = None if name is None else arrived.joined.column(name).combine_chunks()
@@ -134,21 +128,19 @@ def _rows_a_day(arrived: Arrived) -> Found | None:
     begun = (labels == months.max()) & (length == 1)
     factors = np.where(fresh, np.maximum(rates / usual, np.where(begun, 1.0, usual / rates)), 0.0)
     odd = int(np.argmax(factors))
-    rate = float(rates[odd])
-    sentence = f"{labels[odd]} has {rate:.3g} rows a day, {_beside(rate, usual)}"
-    message = f"{sentence} ({usual:.3g}, the median of {np.count_nonzero(~fresh)} months without new rows)."
+    message = (
+        f"{labels[odd]} has {rates[odd]:.3g} rows a day, {_beside(rates[odd], usual)} ({usual:.3g}, the median of "
+        f"{np.count_nonzero(~fresh)} months without new rows)."
+    )
     return Found(float(factors[odd]), message, {"rows": int(counts[odd]), "usual": usual})
 
 
 def lost_columns(arrived: Arrived) -> Outcome:
-    """Look for columns that matter and are gone, or that hold another kind of value.
-
-    Given folds do not matter, for nobody gives new rows one; keys and groups are read as they were.
-    """
-    if arrived.snapshot is None:
-        raise NotAsked("the columns of the last table were not kept")
-    before, after = ({name: KINDS[kind] for name, kind in of.items()} for of in (arrived.snapshot.types, arrived.types))
+    """Look for columns that matter and are gone, or that hold another kind of value, which keys and groups may."""
+    kept = needed(arrived.snapshot, "the columns of the last table were not kept").types
+    before, after = ({name: KINDS[kind] for name, kind in of.items()} for of in (kept, arrived.types))
     columns, names = arrived.manifest.spec.columns, arrived.joined.source.names
+    # Nobody gives new rows a fold.
     matter = {*(before if arrived.columns is None else arrived.columns), columns.target} - {columns.fold}
     relevant = [name for name in before if name in matter]
     gone = [name for name in relevant if name not in names]
@@ -166,10 +158,9 @@ def lost_columns(arrived: Arrived) -> Outcome:
 def target_distribution(arrived: Arrived) -> Outcome:
     """Compare the new rows' target with that of the last generations learnt from, by their shares' largest distance.
 
-    Of numbers that is Kolmogorov's distance, of classes the largest difference of a class's share. What chance
-    explains is taken off: by the two-sample inequality of Dvoretzky, Kiefer and Wolfowitz, of classes that share the
-    rate, about 1 table of 1,000 that is drawn like the others has more. Rows of a group count as Kish (1965) has it.
-    The last generations are 3, or all where few rows joined with these.
+    Of numbers that is Kolmogorov's distance, of classes the largest difference of a class's share. What chance explains
+    is taken off, by the two-sample inequality of Dvoretzky, Kiefer and Wolfowitz; rows of a group count as Kish (1965)
+    has it. The last generations are 3, or all where few rows joined with these.
     """
     target, manifest = needed(arrived.manifest.spec.columns.target, "the split has no target"), arrived.manifest
     new, row_of, born = arrived.new, arrived.joined.row_of, manifest.generations
@@ -186,11 +177,13 @@ def target_distribution(arrived: Arrived) -> Outcome:
     numbers = KINDS[infer_type(now.type, target)] == "number"
     distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(new), then)
     chance = explained([_worth(arrived, rows) for rows in (new, row_of[last])], n_compared)
-    sentence = f"{target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last"
-    seen = f", a shift of {2 * NormalDist().inv_cdf((1 + chance) / 2):.2g} sd" if numbers and chance < 1 else ""
-    bound = f"(largest difference of shares), and chance explains at most {chance:.3g}{seen}"
+    shift = f", a shift of {2 * NormalDist().inv_cdf((1 + chance) / 2):.2g} sd" if numbers and chance < 1 else ""
+    message = (
+        f"{target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last {last.size:,} "
+        f"(largest difference of shares), and chance explains at most {chance:.3g}{shift}."
+    )
     figures = {"distance": distance, "chance": chance}
-    return Found(distance - chance, f"{sentence} {last.size:,} {bound}.", figures) if distance > chance else None
+    return Found(distance - chance, message, figures) if distance > chance else None
 
 
 def merged_groups(arrived: Arrived) -> Outcome:
@@ -202,10 +195,9 @@ def merged_groups(arrived: Arrived) -> Outcome:
 
 def unseen_categories(arrived: Arrived) -> Outcome:
     """Look for values of text columns, and for classes, that no known row had; they are counted, never quoted."""
-    if arrived.snapshot is None:
-        raise NotAsked("the categories of the last table were not kept")
     after, unseen = arrived.types, {}
-    for name, categories in sorted(arrived.snapshot.categories.items()):
+    last = needed(arrived.snapshot, "the categories of the last table were not kept")
+    for name, categories in sorted(last.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
             unseen[name] = len(digests_of(arrived.joined.source, name) - set(categories))
     target, before = arrived.manifest.spec.columns.target or "", arrived.kept_target
@@ -218,16 +210,13 @@ def unseen_categories(arrived: Arrived) -> Outcome:
     return Found(len(unseen), f"values that no known row had: {names}.", unseen) if unseen else None
 
 
-CHECKS: tuple[Callable[[Arrived], Outcome], ...] = (
-    vanished_rows, changed_targets, new_rows, lost_columns, target_distribution, unseen_categories, merged_groups,
-)  # fmt: skip
+CHECKS = vanished_rows, changed_targets, new_rows, lost_columns, target_distribution, unseen_categories, merged_groups
 
 
 def _worth(arrived: Arrived, rows: NDArray[np.int64]) -> float:
     """Return how many rows that stand for themselves tell as much as these of groups; the least, of several columns."""
-    names = arrived.manifest.spec.columns.grouped
-    sizes = [np.bincount(arrived.joined.units(name)[rows]) for name in names]
-    return min([float(rows.size**2 / np.sum(np.square(each))) for each in sizes] or [float(rows.size)])
+    sizes = [np.bincount(arrived.joined.units(name)[rows]) for name in arrived.manifest.spec.columns.grouped]
+    return min([float(rows.size**2 / np.sum(np.square(each))) for each in sizes], default=float(rows.size))
 
 
 def explained(worth: Sequence[float], n_compared: int = 1) -> float:

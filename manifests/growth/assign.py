@@ -32,10 +32,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Growth:
-    """The codes of the new rows (rows by repeats), in key order, and what else grew.
-
-    ``torn``: the rows of the data that lie in a fold and belong to another as well, which ``notes`` tell of.
-    """
+    """The codes of the new rows (rows by repeats), in key order, and what else grew; ``torn`` rows are of two folds."""
 
     codes: NDArray[Any]
     torn: Ints
@@ -100,14 +97,14 @@ class _Dealing:
         if not n_groups:
             return codes
         table = cell_counts(of_group, self.strata[rows], n_groups, self.state.n_strata)
-        order = np.argsort(pc.rank(groups.column(0)).to_numpy()) if n_groups > 1 else np.arange(1)
+        # In the order of their names, so that the order in which groups arrive does not matter.
+        order = np.argsort(pc.rank(names).to_numpy()) if n_groups > 1 else np.arange(1)
         for repeat in range(self.n_repeats):
             if self.manifest.spec.on_new_rows != "fill":  # hashing and freezing look at no stratum
                 codes[:, repeat] = self.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
-                continue
-            # In the order of their names, so that the order in which groups arrive does not matter.
-            bins = pack_into(self.held[repeat], table[order], self.shares, self.stream(repeat))
-            codes[order, repeat] = self.bin_codes[bins]
+            else:
+                bins = pack_into(self.held[repeat], table[order], self.shares, self.stream(repeat))
+                codes[order, repeat] = self.bin_codes[bins]
         return codes
 
     def by_rule(self, keys: pa.Table, strata: NDArray[Any], repeat: int) -> NDArray[np.int64]:
@@ -168,18 +165,15 @@ def _by_group(dealing: _Dealing, older: pa.Table, group: str, merged: Merged) ->
     stray = old & np.any(arrival.codes != folds, axis=1)
     merging, first = np.unique(place[stray], return_index=True)
     torn = np.flatnonzero(np.isin(place, merging) & (arrival.status != QUARANTINED))
-    note, n, n_stray = "", merging.size, int(stray.sum())
-    if torn.size:
-        names = column.take(np.flatnonzero(stray)[first[:3]]).to_pylist()
-        note = (
-            f"{amount(n, 'group')} ({', '.join(map(shown, names))}) {verb(n, 'holds', 'hold')} "
-            f"{amount(n_stray, 'row')} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group"
-        )
-        fate = f"{verb(n, 'its', 'their')} {amount(torn.size, 'row')} {verb(torn.size, 'is', 'are')} quarantined"
-        accepted = f"accepted as asked, so {verb(n, 'it leaks', 'they leak')}"
-        note += f"; {accepted if merged == 'accept' else fate}."
+    n, n_stray, names = merging.size, int(stray.sum()), column.take(np.flatnonzero(stray)[first[:3]]).to_pylist()
+    fate = f"{verb(n, 'its', 'their')} {amount(torn.size, 'row')} {verb(torn.size, 'is', 'are')} quarantined"
+    fate = f"accepted as asked, so {verb(n, 'it leaks', 'they leak')}" if merged == "accept" else fate
+    note = (
+        f"{amount(n, 'group')} ({', '.join(map(shown, names))}) {verb(n, 'holds', 'hold')} {amount(n_stray, 'row')} "
+        f"that {verb(n_stray, 'was', 'were')} assigned to another fold with another group; {fate}."
+    )
     table = _grown_table(older, {"group": groups}, packed, manifest.generation + 1)
-    return Growth(folds[arrival.new], torn, (note,), table)
+    return Growth(folds[arrival.new], torn, (note,) if torn.size else (), table)
 
 
 class EntityGrowth:
@@ -213,7 +207,7 @@ class EntityGrowth:
         codes = np.where((agreed | accept)[:, None], folds[of_row[:, 0]], EXCLUDED)[self.new]
         of_fresh = folds[self.known.num_rows :]
         used = np.flatnonzero((of_fresh >= LOCKED).all(axis=1))  # not those of deleted and quarantined rows alone
-        names = {name: self.fresh.column(name).take(pa.array(used)) for name in self.fresh.column_names}
+        names = dict(zip(self.fresh.column_names, self.fresh.take(pa.array(used)).columns, strict=True))
         table = _grown_table(self.known, names, of_fresh[used], self.dealing.manifest.generation + 1)
         n, entities = bridges.size, " and ".join(self.dealing.manifest.spec.columns.entities)
         fate = "accepted as asked, so these leak" if accept else "quarantined"
@@ -239,8 +233,13 @@ class EntityGrowth:
             rows = np.flatnonzero(self.new & (numbers[self.of_row] >= 0).any(axis=1))
             # A row's loose levels are of one group and its others are -1, so the largest is that group.
             # Rows in use are anchors of their own, so a loose group has new rows alone.
-            packed = self.dealing.packed(rows, numbers[self.of_row[rows]].max(axis=1), self._names(numbers))
-            folds[loose] = packed[numbers[loose]]
+            levels = pa.concat_tables([self.known.select(["entity", "group"]), self.fresh])
+            texts = pc.binary_join_element_wise(*levels.columns, pa.scalar("=", pa.large_string()))
+            of_groups = pa.table({"number": numbers, "text": texts}).filter(pa.array(numbers >= 0))
+            # A group is called as the least of its levels, so that their order does not matter.
+            least = of_groups.group_by("number").aggregate([("text", "min")]).sort_by("number")
+            names = least.column("text_min").combine_chunks()
+            folds[loose] = self.dealing.packed(rows, numbers[self.of_row[rows]].max(axis=1), names)[numbers[loose]]
         return folds
 
     def _together(self, free: NDArray[np.bool_], anchors: Ints, n_places: int) -> tuple[Ints, Ints]:
@@ -259,11 +258,3 @@ class EntityGrowth:
             np.add.at(votes, (component[places >= 0], places[places >= 0]), 1)
         # Of equal votes the least place: places are sorted, so the order of rows decides nothing.
         return group, np.where(votes.any(axis=1), votes.argmax(axis=1), -1)
-
-    def _names(self, numbers: Ints) -> pa.Array:
-        """Return a name for each group of new levels: the least of its levels, so that their order does not matter."""
-        levels = pa.concat_tables([self.known.select(["entity", "group"]), self.fresh])
-        texts = pc.binary_join_element_wise(*levels.columns, pa.scalar("=", pa.large_string()))
-        of_groups = pa.table({"number": numbers, "text": texts}).filter(pa.array(numbers >= 0))
-        least = of_groups.group_by("number").aggregate([("text", "min")]).sort_by("number")
-        return least.column("text_min").combine_chunks()

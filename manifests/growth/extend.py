@@ -26,10 +26,7 @@ GROWING_VERSION = 2  # raised whenever new rows would get other folds than befor
 
 @dataclass(frozen=True)
 class Extension:
-    """A grown manifest and what happened, in numbers and sentences.
-
-    ``moved`` is the number of older rows whose fold changed. It is always 0; extending fails before it is not.
-    """
+    """A grown manifest and what happened, in numbers and sentences; ``moved``, older rows of another fold, is 0."""
 
     manifest: Manifest
     added: int = 0
@@ -62,7 +59,7 @@ def extend(
     moves nothing. Rows whose targets are not known yet wait, and join when they are. Groups that turn out to be one are
     quarantined (in no split from now on, their folds kept) unless ``merged="accept"``.
 
-    A manifest on disk (``StoredManifest``) is read for it, and its next version written beside it.
+    The next version of a manifest on disk (``StoredManifest``) is written beside it.
 
     Promises: every row that had a fold has the same fold, proved by making the parent's split_id anew from the older
     generations; the order of rows in ``data`` does not matter; nothing new gives the manifest itself. Raises SplitError
@@ -74,15 +71,14 @@ def extend(
     grown = _grown(whole, data, batch, merged, max_missing)
     if not isinstance(manifest, StoredManifest):
         return grown
-    root = manifest.folder.parent.parent
-    same = grown.manifest is whole
+    same, root = grown.manifest is whole, manifest.folder.parent.parent
     return replace(grown, manifest=manifest if same else StoredManifest(write_manifest(grown.manifest, root)))
 
 
 def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missing: float) -> Extension:
-    require_growable(manifest)
+    _require_growable(manifest)
     arrival = Arrival(manifest, data, batch)
-    require_present(manifest, arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED)), max_missing)
+    _require_present(manifest, arrival.gone.size, max_missing)
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth.torn if merged == "quarantine" else growth.torn[:0])
     waiting, notes = arrival.waiting, growth.notes
@@ -107,8 +103,7 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
     return Extension(child, **sizes, quarantined=now - before, notes=notes)
 
 
-def require_growable(manifest: Manifest) -> None:
-    """Raise SplitError for a manifest without keys, and for one by a strategy that cannot grow."""
+def _require_growable(manifest: Manifest) -> None:
     name = manifest.algorithm["name"]
     if manifest.keys is None:
         raise SplitError(
@@ -125,8 +120,8 @@ def require_growable(manifest: Manifest) -> None:
         )
 
 
-def require_present(manifest: Manifest, gone: int, n_known: int, most: float) -> None:
-    """Raise SplitError where more than the share ``most`` of the known rows are gone."""
+def _require_present(manifest: Manifest, gone: int, most: float) -> None:
+    n_known = np.count_nonzero(manifest.status != DELETED)
     if not 0 <= most <= 1:
         raise SplitError(f"max_missing={most!r}; choose a share of the known rows, 0 to 1.")
     if gone > most * n_known:
@@ -139,7 +134,6 @@ def require_present(manifest: Manifest, gone: int, n_known: int, most: float) ->
 
 
 def _changes(manifest: Manifest, arrival: Arrival, torn: Ints) -> pa.Table:
-    """Return whose status changes: gone rows deleted, returned rows active, torn rows quarantined."""
     assert manifest.keys is not None
     rows = {
         DELETED: manifest.keys.take(arrival.gone),
@@ -181,9 +175,9 @@ class Arrival:
     """The used columns of the data in key order, each row beside the manifest.
 
     ``known`` is each row's place in the manifest, ``status`` its status there, ``codes`` its codes (rows by repeats):
-    -1, NEW and -4 of new rows. ``gone`` are the rows of the manifest that the data lack and that were not deleted
-    before, ``back`` those that were deleted and stand in the data again. ``waiting``: the keys of the rows that are
-    left out, because their targets are not known yet. Raises SplitError for missing values and repeated keys.
+    -1, NEW and -4 of new rows. ``gone`` are rows of the manifest that the data lack now, ``back`` deleted ones that
+    they hold again, ``waiting`` the keys of rows that are left out, because their targets are not known yet. Raises
+    SplitError for missing values and repeated keys.
     """
 
     def __init__(self, manifest: Manifest, data: Any, batch: bool) -> None:

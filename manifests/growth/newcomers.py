@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -18,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.audits.columns import count_pairs, ranks_of
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, needed
+from evenfold.manifests.audits.findings import Found, Outcome, needed
+from evenfold.manifests.audits.sample import types_in
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.tables.canonical import amount, canonical_table, encoded, infer_type, listed
+from evenfold.manifests.tables.canonical import amount, canonical_table, encoded, listed
 from evenfold.manifests.tables.keys import waiting_rows
 from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
@@ -34,9 +34,8 @@ MOST_CATEGORIES = 1000
 class Snapshot:
     """A table when it was last learnt from: enough to see what became of it.
 
-    ``target``: of each row of the manifest ``split_id``, in key order, null where the table lacked the row; None
-    where the split has no target. ``types``: of every column. ``categories``: digests of the values of each column of
-    text that plays no role and has at most 1,000 of them; no value can be read back.
+    ``target``: of each row of the manifest ``split_id``, in key order, null where the table lacked the row.
+    ``categories``: digests of the values of each column of text that plays no role and has at most 1,000 of them.
     """
 
     split_id: str
@@ -47,18 +46,14 @@ class Snapshot:
 
     @classmethod
     def of(cls, manifest: Manifest, data: Any) -> Snapshot:
-        """Return the snapshot of ``data``, the table that ``manifest`` is a split of.
-
-        Of Parquet files and addresses the columns that play a role are in memory, and one of text at a time.
-        """
-        joined = Joined.of(manifest, data)
-        target = manifest.spec.columns.target
+        """Return the snapshot of ``data``, the table that ``manifest`` is a split of."""
+        joined, columns = Joined.of(manifest, data), manifest.spec.columns
         types = types_of(joined.source)
-        texts = [name for name, of in types.items() if of == "text" and name not in manifest.spec.columns.roles()]
+        texts = [name for name, kind in types.items() if kind == "text" and name not in columns.roles()]
         digests = ((name, digests_of(joined.source, name)) for name in texts)  # one at a time
         categories = {name: sorted(of_values) for name, of_values in digests if len(of_values) <= MOST_CATEGORIES}
-        values = None if target is None else _at(joined.column(target), joined.row_of)
-        return cls(manifest.split_id, values, types, categories)
+        target = _at(joined.column(columns.target), joined.row_of) if columns.target else None
+        return cls(manifest.split_id, target, types, categories)
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
         """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
@@ -88,19 +83,16 @@ class Snapshot:
 
 def types_of(source: Source) -> dict[str, str]:
     """Return the type of each column that has one: not of lists or without a value. Of most the first rows are read."""
-    types: dict[str, str] = {}
-    for field in source.schema:
-        with suppress(SplitError):
-            types[field.name] = infer_type(field.type, field.name)
+
+    def empty_in(block: pa.Table) -> list[str]:
+        return [name for name in block.column_names if pc.all(pc.is_null(block[name], nan_is_null=True)).as_py()]
+
+    types = types_in(source.schema)
     once = [name for name in types if source.names.count(name) == 1]
-    empty = [name for block in islice(source.batches(once), 1) for name in once if _is_missing(block.column(name))]
+    empty = [name for block in islice(source.batches(once), 1) for name in empty_in(block)]
     for block in source.batches(empty) if empty else ():
-        empty = [name for name in empty if _is_missing(block.column(name))]
+        empty = [name for name in empty if name in empty_in(block)]
     return {name: kind for name, kind in types.items() if name not in empty}
-
-
-def _is_missing(column: pa.ChunkedArray) -> bool:
-    return bool(pc.all(pc.is_null(column, nan_is_null=True)).as_py())
 
 
 def _at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
@@ -131,15 +123,12 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """A table beside the manifest that does not know its new rows yet, and the columns that matter (None: all).
-
-    ``quarantined``: how many rows extending puts out of use.
-    """
+    """A table beside the manifest that does not know its new rows yet, and the columns that matter (None: all)."""
 
     joined: Joined
     snapshot: Snapshot | None
     columns: Collection[str] | None
-    quarantined: int = 0
+    quarantined: int = 0  # rows that extending puts out of use
 
     @cached_property
     def types(self) -> dict[str, str]:
@@ -154,8 +143,7 @@ class Arrived:
     @property
     def kept_target(self) -> pa.Array | None:
         """The known rows' target as it was, in key order, where it was kept."""
-        before = self.snapshot
-        return before.target if before is not None and before.split_id == self.manifest.split_id else None
+        return self.snapshot.target if self.snapshot and self.snapshot.split_id == self.manifest.split_id else None
 
     @cached_property
     def new(self) -> Rows:
@@ -180,15 +168,11 @@ class Arrived:
         return [part for part in parts if part.size >= FEWEST] or [self.older]
 
     def column(self, name: str) -> pa.Array | None:
-        """Return a column; None of one that holds another kind of value than it did, which is another finding.
-
-        One without a role is not kept: a table has more of them than fit into memory.
-        """
-        spec = self.manifest.spec
+        """Return a column; None of one that holds another kind of value than it did, which is another finding."""
         try:
-            if name in spec.columns.roles():
+            if name in self.manifest.spec.columns.roles():
                 return self.joined.column(name).combine_chunks()
-            table = self.joined.source.table([name])
+            table = self.joined.source.table([name])  # not kept: a table has more of these than fit into memory
             return canonical_table(table, [name], self.manifest.types).column(name).combine_chunks()
         except SplitError:
             return None
@@ -201,11 +185,11 @@ class Arrived:
     def times(self, name: str | None) -> NDArray[np.float64] | None:
         """Return times in microseconds, or whole numbers as they are; None of any other column, or with gaps."""
         times = None if name is None else self.column(name)
-        temporal = times is not None and pa.types.is_temporal(times.type)
-        if times is None or times.null_count or not (temporal or pa.types.is_integer(times.type)):
+        if times is not None and pa.types.is_temporal(times.type):
+            times = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        if times is None or times.null_count or not pa.types.is_integer(times.type):
             return None
-        numbers = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64()) if temporal else times
-        return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+        return np.asarray(times.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     def numbers(self, name: str) -> NDArray[np.float64] | None:
         """Return a column of numbers, or the codes of two classes; None of any other."""
@@ -221,27 +205,22 @@ class Arrived:
 def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, before: str, after: str) -> Outcome:
     """Tell, between two pieces of a sentence, of the columns whose figure is now far above the most that it was."""
     risen = {name: (now, most) for name, (now, most) in figures.items() if now - most > TELLING[check]}
-    if not risen:
-        return None
-    columns = (f"{name} ({now:{form}}, at most {most:{form}} before)" for name, (now, most) in risen.items())
-    figure = max(now - most for now, most in risen.values())
-    return Found(figure, f"{before} {listed(columns, 5)}{after}", {"columns": [*risen]})
+    columns = listed(f"{name} ({now:{form}}, at most {most:{form}} before)" for name, (now, most) in risen.items())
+    figure = max((now - most for now, most in risen.values()), default=0.0)
+    return Found(figure, f"{before} {columns}{after}", {"columns": [*risen]}) if risen else None
 
 
 def constant_columns(arrived: Arrived) -> Outcome:
-    """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near.
-
-    With fewer than 3 earlier parts a column that names the month is no different: only measures, which hardly repeat
-    in the known rows, are asked then.
-    """
-    columns, shares = arrived.manifest.spec.columns, {}
+    """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near."""
+    columns, shares, older = arrived.manifest.spec.columns, {}, arrived.older
+    # With few earlier parts a column that names the month is no different: then measures alone are asked.
     few = len(arrived.parts) < PARTS[0]
-    parts = [arrived.older] if few else arrived.parts
+    parts = [older] if few else arrived.parts
     roles = {*columns.key, *columns.grouped, columns.time, columns.target}
     for name in sorted({*(arrived.columns or arrived.types)} & {*arrived.types} - roles):
         codes = arrived.codes(name) + 1
         now, *before = (float(np.bincount(codes[rows]).max() / rows.size) for rows in (arrived.new, *parts))
-        if not few or (before[0] <= MEASURED and np.unique(codes[arrived.older]).size >= arrived.older.size / 2):
+        if not few or (before[0] <= MEASURED and np.unique(codes[older]).size >= older.size / 2):
             shares[name] = now, max(before)
     rows = amount(arrived.new.size, "new row")
     return _risen("constant_columns", shares, ".0%", "one value, or none, fills most of", f" in {rows}.")
@@ -250,14 +229,13 @@ def constant_columns(arrived: Arrived) -> Outcome:
 def repeated_targets(arrived: Arrived) -> Outcome:
     """Look for numbers as targets that repeat more often than any earlier part's, or less often than each."""
     name, n = arrived.manifest.spec.columns.target, arrived.new.size
-    if name is None or not arrived.joined.is_numeric(name):
-        raise NotAsked("the target is no number")
+    name = needed(name and arrived.joined.is_numeric(name) and name, "the target is no number")
     codes, parts = arrived.codes(name) + 1, (arrived.new, *arrived.parts)
     now, *before = (2 * count_pairs(codes[part]) / (part.size * (part.size - 1)) + 1 / n for part in parts)
     more, less = now / max(before), min(before) / now
-    often = "more often than before: capped, rounded or filled."
-    often = often if more > less else "less often than before: made of something else."
-    message = f"two of {amount(n, 'new row')} have one {name} {max(more, less):.3g} times {often}"
+    what = ("more", "capped, rounded or filled") if more > less else ("less", "made of something else")
+    often = f"{max(more, less):.3g} times {what[0]} often than before: {what[1]}."
+    message = f"two of {amount(n, 'new row')} have one {name} {often}"
     return Found(max(more, less), message) if max(more, less) > TELLING["repeated_targets"] else None
 
 
@@ -306,8 +284,8 @@ def copied_rows(arrived: Arrived) -> Outcome:
         usual = _twins(values, older, older)
         if not {*without} - moved or usual < TELLING["copied_rows"]:
             figure = max(figure, _twins(values, np.r_[older, new], new) - usual)
-    sentence = f"{figure:.0%} of {amount(int(new.size), 'new row')} are other rows under new keys"
-    message = f"{sentence}, beyond those that are alike by chance."
+    message = f"{figure:.0%} of {amount(int(new.size), 'new row')} are other rows under new keys"
+    message += ", beyond those that are alike by chance."
     return Found(figure, message) if figure > TELLING["copied_rows"] else None
 
 
@@ -329,11 +307,11 @@ def jumps_in_time(arrived: Arrived) -> Outcome:
         usual = (high - low) * min(new.size / older.size, 1.0)
         if usual > 0:  # One date that is mistyped stops nothing: 19 of 20 rows lie as near as the quantile.
             jumps.append((float(np.quantile(away, 0.95)) / usual, float(away.max()) / usual, name))
-    if not jumps:
-        raise NotAsked("no column holds different times in known rows")
-    figure, most, name = max(jumps)
-    sentence = f"new rows lie up to {most:.3g} times further from the known times than their number explains"
-    message = f"{sentence} ({figure:.3g} times but for one row in 20; {name}); dates that are wrong, or a gap."
+    figure, most, name = max(needed(jumps, "no column holds different times in known rows"))
+    message = (
+        f"new rows lie up to {most:.3g} times further from the known times than their number explains ({figure:.3g} "
+        f"times but for one row in 20; {name}); dates that are wrong, or a gap."
+    )
     return Found(figure, message) if most > TELLING["jumps_in_time"] else None
 
 
@@ -352,12 +330,4 @@ def swallowing_groups(arrived: Arrived) -> Outcome:
     return Found(ratio, f"{message} ({before:,} rows).") if ratio > TELLING["swallowing_groups"] else None
 
 
-CHECKS: tuple[Callable[[Arrived], Outcome], ...] = (
-    constant_columns, repeated_targets, restated_target, copied_rows, jumps_in_time, swallowing_groups,
-)  # fmt: skip
-
-
-def of_new_rows(check: Callable[[Arrived], Outcome], arrived: Arrived) -> Outcome:
-    """Ask a check of the new rows beside the known ones; not where either are few."""
-    needed(min(arrived.new.size, arrived.older.size) >= FEWEST, "there are few new rows")
-    return check(arrived)
+CHECKS = constant_columns, repeated_targets, restated_target, copied_rows, jumps_in_time, swallowing_groups
