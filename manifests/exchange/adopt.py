@@ -70,17 +70,14 @@ def adopt(
 def given_folds(
     data: Any, folds: Any, params: Mapping[str, Any] | None, seed: int, roles: Mapping[str, Any], **fields: str
 ) -> tuple[Any, SplitSpec]:
-    """Return the rows, with a column of the folds where they have none, and what is specified to take them as they are.
-
-    The rows are ``data`` themselves where a column of theirs holds the numbers of the folds. See ``adopt``.
-    """
+    """Return the rows, ``data`` themselves or with a column of the folds, and the specification to take them as is."""
     spec = read_spec({**fields, "columns": {role: name for role, name in roles.items() if name}})
     columns, source = spec.columns, source_of(data)
     if isinstance(folds, str) and folds in source.names:
         column = source.table([folds]).column(folds)
         if infer_type(column.type, folds) != "text":
             return data, _with_folds(spec, folds)
-        table, coded = _labelled(source.table(), codes_of_words(column.to_pylist(), folds), spec)
+        table, coded = _labelled(source.table(), _codes_of_words(column.to_pylist(), folds), spec)
         _warn_of_shared(table, columns.key, str(coded.columns.fold))
         return table, coded
     table = source.table()
@@ -89,12 +86,12 @@ def given_folds(
         y, groups = (frame[role] if role else None for role in (columns.target, columns.group))
         splits = FromSklearn(folds, params, random_state=seed).theirs(len(frame), frame, y, groups)
         return _of_pairs(list(splits), table, spec)
-    if isinstance(folds, (str, Path)) and Path(folds).suffix == ".json":
+    is_file = isinstance(folds, (str, Path))
+    if is_file and Path(folds).suffix == ".json":
         return _of_pairs(_read(Path(folds), table, columns.key), table, spec)
-    if isinstance(folds, (str, Path)) and not Path(folds).is_file():
+    if is_file and not Path(folds).is_file():
         raise SplitError(f"the data have no column {str(folds)!r}; they have {listed(source.names)}.")
-    held = getattr(folds, "column_names" if isinstance(folds, pa.Table) else "columns", ())
-    if isinstance(folds, (str, Path)) or "group" in list(held):
+    if is_file or "group" in list(getattr(folds, "column_names" if isinstance(folds, pa.Table) else "columns", ())):
         return _labelled(table, _of_groups(folds, table, spec), spec)
     try:
         labels = np.asarray(folds)
@@ -113,7 +110,7 @@ def _with_folds(spec: SplitSpec, fold: str) -> SplitSpec:
 
 
 def _labelled(table: pa.Table, folds: pa.Array, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:
-    names = ["fold", *(f"fold_{i}" for i in range(table.num_columns))]
+    names = ("fold", *(f"fold_{i}" for i in range(table.num_columns)))
     free = next(name for name in names if name not in table.column_names)
     return table.append_column(free, folds), _with_folds(spec, free)
 
@@ -148,8 +145,7 @@ def _of_pairs(pairs: Sequence[Pair], table: pa.Table, spec: SplitSpec) -> tuple[
         return _labelled(table, pa.array(folds), spec)
     order = key_order(canonical_table(table, key, {}), key) if key else None
     if order is not None:  # the pairs of a table with a key are told in its order
-        ranks = np.empty(order.size, dtype=np.int64)
-        ranks[order] = np.arange(order.size)
+        ranks = np.argsort(order)
         table, pairs = table.take(order), [(np.sort(ranks[train]), np.sort(ranks[test])) for train, test in pairs]
     sides = [[train.tolist(), test.tolist()] for train, test in pairs]
     recipe = {"strategy": "PredefinedPairs", "params": {"given_pairs": sides}}
@@ -163,36 +159,26 @@ def _of_groups(groups: Any, table: pa.Table, spec: SplitSpec) -> pa.Array:
     ours = canonical_table(table, [spec.columns.group], {}).rename_columns(["group"])
     types = {"group": infer_type(ours.schema.field("group").type, "group"), "fold": "int"}
     theirs = read_table(groups, types=types if isinstance(groups, (str, Path)) else {})
-    repeats = fold_columns(theirs.column_names)
-    if len(repeats) > 1:
-        raise SplitError(
-            f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one of them, and call it fold."
-        )
+    if len(repeats := fold_columns(theirs.column_names)) > 1:
+        raise SplitError(f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one, and call it fold.")
     held = canonical_table(theirs, ["group", "fold"], types).group_by("group", use_threads=False)
     folds = held.aggregate([("fold", "count_distinct"), ("fold", "min")])
     torn = folds.filter(pc.greater(folds.column("fold_count_distinct"), 1)).column("group")
-    if len(torn):
-        raise SplitError(
-            f"{amount(len(torn), 'group')} of the table {verb(len(torn), 'has', 'have')} several folds (first group "
-            f"{torn[0].as_py()!r}); give each one fold."
-        )
+    if n := len(torn):
+        have = f"{amount(n, 'group')} of the table {verb(n, 'has', 'have')} several folds"
+        raise SplitError(f"{have} (first group {torn[0].as_py()!r}); give each one fold.")
     place = positions_in(folds.select(["group"]), ours)
-    unknown = np.flatnonzero(place < 0)
-    if unknown.size:
-        first = ours.column("group")[int(unknown[0])].as_py()
-        raise SplitError(
-            f"{amount(unknown.size, 'row')} of the data are of groups without a fold (first group {first!r})."
-        )
+    if (unknown := np.flatnonzero(place < 0)).size:
+        are = f"{amount(unknown.size, 'row')} of the data are of groups without a fold"
+        raise SplitError(f"{are} (first group {ours.column('group')[int(unknown[0])].as_py()!r}).")
     return folds.column("fold_min").combine_chunks().take(pa.array(place))
 
 
 def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
     """Return the fold of each row, or None where no column of folds says what the pairs say."""
-    trains = np.sum([np.bincount(train, minlength=n) for train, _ in pairs], axis=0)
-    tests = np.sum([np.bincount(test, minlength=n) for _, test in pairs], axis=0)
-    as_folds = (tests <= 1) & (trains == np.where(tests == 1, len(pairs) - 1, np.where(trains > 0, len(pairs), 0)))
-    once = all(np.unique(train).size == train.size for train, _ in pairs)
-    if not once or not np.all(as_folds):
+    trains, tests = (np.sum([np.bincount(pair[side], minlength=n) for pair in pairs], axis=0) for side in (0, 1))
+    as_folds = (tests <= 1) & np.isin(trains + tests, (0, len(pairs)))
+    if not as_folds.all() or any(np.unique(train).size < train.size for train, _ in pairs):
         return None
     folds = np.where(trains > 0, NEVER_TESTED, EXCLUDED)
     for fold, (_, test) in enumerate(pairs):
@@ -200,12 +186,8 @@ def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
     return folds.astype(np.int64)
 
 
-def codes_of_words(words: Sequence[str | None], column: str) -> pa.Array:
-    """Return the codes of a column that says training, validation or test in known words, or nothing.
-
-    Known are Vertex AI's, Databricks' and BigQuery's words, ``valid``, ``val`` and ``dev``, in any case. Raises
-    SplitError for any other word.
-    """
+def _codes_of_words(words: Sequence[str | None], column: str) -> pa.Array:
+    """Return the codes of a column that says training, validation or test in known words, in any case, or nothing."""
     unknown = sorted({word for word in words if word is not None and word.lower() not in PART_OF})
     if unknown:
         raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(PART_OF, most=len(PART_OF))}.")
@@ -231,10 +213,9 @@ def pairs_in(splits: Any, n: int) -> list[Pair]:
         raise SplitError("the splits are no list of (train, test) positions; give one.") from None
     if not pairs:
         raise SplitError("there are 0 splits; at least 1 is needed.")
-    for i, (train, test) in enumerate(pairs):
-        pairs[i] = valid_pair(train, test, n, f"split {i}")
-        # On the training side a row may be drawn several times; tested twice it would count as two.
-        places, times = np.unique(pairs[i][1], return_counts=True)
+    pairs = [valid_pair(train, test, n, f"split {i}") for i, (train, test) in enumerate(pairs)]
+    for i, (_, test) in enumerate(pairs):  # on the training side a row may be drawn several times
+        places, times = np.unique(test, return_counts=True)
         if (times > 1).any():
             twice = f"split {i} tests row {places[times > 1][0]:,} {times.max()} times"
             raise SplitError(f"{twice}; name each test row once.")

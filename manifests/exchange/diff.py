@@ -43,11 +43,10 @@ class Change(Strict):
 class Difference(Strict):
     """The difference from manifest a to manifest b.
 
-    ``moved``, ``added`` and ``removed`` count rows by fold, and by class where data were given; rows are matched by
-    key. ``tested_now_trained``: the share of the rows that a tests or locks which b trains on when it tests that fold.
-    Of draws and pairs ``moved`` counts, for each split that both have (of draws at most 200), the rows whose side
-    differs, and ``n_moved`` the rows that differ in any. ``compared`` is false where rows or sides cannot be matched;
-    ``sentences`` then say why.
+    ``moved``, ``added`` and ``removed`` count rows by fold, and by class where data were given. Of draws and pairs
+    ``moved`` counts, for each split that both have (of draws at most 200), the rows whose side differs, and ``n_moved``
+    the rows that differ in any. ``tested_now_trained``: the share of the rows that a tests or locks which b trains on
+    when it tests that fold. ``compared`` is false where rows or sides cannot be matched; ``sentences`` then say why.
     """
 
     a: str
@@ -82,7 +81,6 @@ def diff(a: Any, b: Any, data: Any = None) -> Difference:
 
 
 def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
-    """Return what differs in the rows."""
     ours, theirs = (f"{side.name} {side.version} ({side.split_id[:12]})" for side in (a, b))
     difference = partial(Difference, a=ours, b=theirs, same=a.split_id == b.split_id)
     if why_not := _unmatched(a, b):
@@ -105,16 +103,9 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     if n := int(np.count_nonzero((a.status[both] != QUARANTINED) & (b.status[there] == QUARANTINED))):
         lines.append(f"{amount(n, 'row')} quarantined; their folds are kept.")
     return difference(
-        compared=True,
-        n_moved=n_moved,
-        n_added=added.size,
-        n_removed=removed.size,
-        tested_now_trained=now_trained,
-        moved=moved,
-        added=joined,
-        removed=left,
-        sentences=lines,
-    )
+        compared=True, tested_now_trained=now_trained, n_moved=n_moved, n_added=added.size, n_removed=removed.size,
+        moved=moved, added=joined, removed=left, sentences=lines,
+    )  # fmt: skip
 
 
 def _moved(a: Manifest, b: Manifest, both: Ranks, there: Ranks, classes: Classes | None) -> tuple[int, list[RowsMoved]]:
@@ -168,10 +159,7 @@ def _classes(manifest: Manifest, data: Any) -> Classes | None:
 
 
 def _now_trained(a: Manifest, b: Manifest, both: Ranks, there: Ranks) -> float:
-    """Return the share of the rows that a tests (or locks) on which the split of b that tests the same is trained.
-
-    Folds are matched by the rows that both test, so that another numbering is no change. O(n) a split.
-    """
+    """Return the share of the rows that a tests (or locks) on which the split of b that tests the same is trained."""
     from scipy.optimize import linear_sum_assignment  # which nothing else here needs
 
     def sides(manifest: Manifest, role: int, rows: Ranks) -> NDArray[np.bool_]:
@@ -179,6 +167,7 @@ def _now_trained(a: Manifest, b: Manifest, both: Ranks, there: Ranks) -> float:
         return np.stack([np.bincount(side, minlength=manifest.n)[rows] > 0 for side in pairs])
 
     tests, trains = sides(a, 1, both), sides(b, 0, there)
+    # Folds are matched by the rows that both test, so that another numbering is no change.
     common = np.stack([tests[:, test].sum(axis=1) for test in sides(b, 1, there)], axis=1)
     rows = [(tests[i], trains[j]) for i, j in zip(*linear_sum_assignment(common, maximize=True), strict=True)]
     if isinstance(a.membership, Labels):
@@ -188,7 +177,8 @@ def _now_trained(a: Manifest, b: Manifest, both: Ranks, there: Ranks) -> float:
 
 
 def _unmatched(a: Manifest, b: Manifest) -> str | None:
-    keys = [_key(side) for side in (a, b)]
+    held = ((side.types, [] if side.keys is None else side.keys.column_names) for side in (a, b))
+    keys = [[f"{name} ({types.get(name, '')})" for name in names] for types, names in held]
     if keys[0] != keys[1]:
         by = " and ".join(listed(key) or "position" for key in keys)
         return f"rows cannot be matched: they are keyed by {by}."
@@ -199,20 +189,13 @@ def _unmatched(a: Manifest, b: Manifest) -> str | None:
     return None
 
 
-def _key(manifest: Manifest) -> list[str]:
-    names = [] if manifest.keys is None else manifest.keys.column_names
-    return [f"{name} ({manifest.types.get(name, '')})" for name in names]
-
-
 def _told(what: str, n: int, rows: list[RowsMoved]) -> str:
-    if not n:
-        return f"0 rows {what}."
     ways = []
     for each in sorted(rows, key=lambda each: -each.rows):
         way = [f"{word} {place}" for word, place in (("from", each.of), ("to", each.to)) if place is not None]
         classes = f" ({listed(f'{name} {count:,}' for name, count in each.classes.items())})" if each.classes else ""
         ways.append(f"{each.rows:,} {f'in {each.of}' if each.of == each.to else ' '.join(way)}{classes}")
-    return f"{amount(n, 'row')} {what}: {listed(ways, most=6)}."
+    return f"{amount(n, 'row')} {what}{': ' if n else ''}{listed(ways, most=6)}."
 
 
 def _decided(manifest: Manifest) -> dict[str, Any]:

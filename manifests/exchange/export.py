@@ -10,20 +10,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import PARTS, WORDS
 from evenfold.manifests.fields import WRITTEN, Dialect, Format, Strict
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import (
-    EXCLUDED,
-    LOCKED,
-    NEVER_TESTED,
-    Draws,
-    Labels,
-    Ranks,
-    fold_column,
-)
+from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels, Ranks, fold_column, resample_counts
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.header import SCHEMA, Header
 from evenfold.manifests.store.stored import in_memory
@@ -34,7 +25,7 @@ from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
-from .partition import kept_keys, kept_rows, labels_of, rows_of, sides, sides_of
+from .partition import kept_rows, labels_of, rows_of
 from .warehouse import DIALECTS, Words, warehouse_sql
 
 Json = dict[str, Any]
@@ -46,18 +37,17 @@ def folds_of(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[An
     """Return the fold of every row that is kept; SplitError where a code is below ``least``."""
     labels = labels_of(manifest, to)
     manifest.split_number(0, repeat)
-    folds = labels.column(repeat)[kept_rows(manifest)]
-    unfit = folds[folds < least]
-    if unfit.size:
+    folds = np.asarray(labels.column(repeat)[kept_rows(manifest)])
+    if (unfit := folds[folds < least]).size:
         which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
         raise SplitError(
             f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
             "and pass on the rows with a fold of 0 or more."
         )
-    return np.asarray(folds)
+    return folds
 
 
-def parts_of(manifest: Manifest, to: str) -> NDArray[np.object_]:
+def parts_of(manifest: Manifest, to: str) -> list[str | None]:
     """Return train, validation, test or None of each row that is kept; SplitError where the manifest holds more."""
     labels = labels_of(manifest, to)
     if labels.n_splits != 1:
@@ -70,26 +60,51 @@ def parts_of(manifest: Manifest, to: str) -> NDArray[np.object_]:
     if not code_of or not set(code_of) <= set(PARTS):  # parts of no such names are what their codes mean
         tested = "validation" if labels.locked.size else "test"
         code_of = {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
-    codes = labels.column()[kept_rows(manifest)]
-    parts = np.full(codes.size, None, dtype=object)
-    for part, code in code_of.items():
-        parts[codes == code] = part
-    return parts
+    part_of = {code: part for part, code in code_of.items()}
+    return [part_of.get(code) for code in labels.column()[kept_rows(manifest)].tolist()]
+
+
+def kept_keys(manifest: Manifest) -> pa.Table:
+    """Return the keys of the rows that were not deleted; the position, as ``row``, where there is no key."""
+    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
+    return keys.take(pa.array(kept_rows(manifest)))
+
+
+def sides(manifest: Manifest, data: Any) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
+    """Yield the ranks that each split trains on, tests, and sets apart by a share to calibrate, as ``data`` say."""
+    apart = data is not None and manifest.spec.calibration is not None
+    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
+    for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
+        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
+        yield left, test, held_out
+
+
+def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
+    """Return the keys (or ``table``), and a column a split: how often it trains on each row, -1 tested, 0 neither.
+
+    Rows that are set apart to calibrate by are -2 where ``data`` say which.
+    """
+    table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
+    for i, (train, test, apart) in enumerate(sides(manifest, data)):
+        counts = resample_counts(train, test, manifest.n)
+        counts[apart] = -2
+        table = table.append_column(f"split_{i}", pa.array(counts[rows], pa.int16()))
+    return table
 
 
 def _for_croissant(manifest: Manifest, repeat: int, **_: Any) -> tuple[str, str]:
     """Return Croissant 1.1 JSON-LD with a record a row: its key, and its split (of parts) or its fold; what is lost."""
-    labels, keys, kind = labels_of(manifest, "croissant"), kept_keys(manifest), FOLD
+    keys, kind = kept_keys(manifest), FOLD
     values = pa.array(folds_of(manifest, repeat, "croissant", least=EXCLUDED))
-    if labels.n_splits == 1:
+    if labels_of(manifest, "croissant").n_splits == 1:
         values, kind = pa.array(parts_of(manifest, "croissant"), pa.string()), PART
     if kind in keys.column_names:
         raise SplitError(f"the key has a column {kind!r} already; rename it: records have their {kind} by that name.")
     table = keys.append_column(kind, values).filter(values.is_valid())
-    texts = [name for name in table.column_names if not pa.types.is_integer(table.schema.field(name).type)]
-    for name in texts:
-        table = table.set_column(table.column_names.index(name), name, pc.cast(table.column(name), pa.large_string()))
-    fields = [_field("rows", name, "sc:Text" if name in texts else "sc:Integer") for name in table.column_names]
+    types = [field.type if pa.types.is_integer(field.type) else pa.large_string() for field in table.schema]
+    table = table.cast(pa.schema(zip(table.column_names, types, strict=True)))
+    kinds = ["sc:Integer" if pa.types.is_integer(each) else "sc:Text" for each in types]
+    fields = [_field("rows", name, each) for name, each in zip(table.column_names, kinds, strict=True)]
     if kind == PART:
         fields[-1] |= {"dataType": ["sc:Text", "cr:Split"], "references": {"field": {"@id": "splits/name"}}}
     rows = table.rename_columns([f"rows/{name}" for name in table.column_names]).to_pylist()
@@ -101,8 +116,8 @@ def _for_croissant(manifest: Manifest, repeat: int, **_: Any) -> tuple[str, str]
     about = f"{manifest.n:,} rows split by {manifest.algorithm['name']}; split_id {manifest.split_id}."
     document = CROISSANT | {"name": manifest.name, "version": f"{manifest.version}.0", "description": about}
     lost = "strategy and seed" + ("" if used else "; Croissant has no word for folds, so `fold` is a column of numbers")
-    note = f"mlcroissant's records('rows') reads it. Lost: {lost}."
-    return json.dumps(document | {"recordSet": sets}, ensure_ascii=False), note
+    content = json.dumps(document | {"recordSet": sets}, ensure_ascii=False)
+    return content, f"mlcroissant's records('rows') reads it. Lost: {lost}."
 
 
 def _field(record_set: str, name: str, kind: str) -> Json:
@@ -168,15 +183,14 @@ def export(
 
     ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
     first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
-    excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is written. Rows that
-    the specification's ``calibration`` sets apart have a list of their own in torch and nnunet, and -2 in a column a
-    split in csv, which need the data then; the other forms are refused. The file appears whole or not at all. Columns
-    of ``data`` that take more than ``memory`` are read several times; SplitError where the manifest's rows take more.
+    excluded; where a form cannot say what the manifest does, a SplitError says so. Rows that the specification's
+    ``calibration`` sets apart have a list of their own in torch and nnunet, and -2 in a column a split in csv, which
+    need the data then; the other forms are refused. The file appears whole or not at all. Columns of ``data`` that take
+    more than ``memory`` are read several times; SplitError where the manifest's rows take more.
     """
-    form = FORMS.get(to)
-    if form is None:
+    if to not in FORMS:
         raise SplitError(f"there is no export to {to!r}; choose {listed(FORMS, most=99)}.")
-    file = Path(path)
+    form, file = FORMS[to], Path(path)
     if file.suffix not in form.suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(form.suffixes)}.")
     whole = in_memory(manifest, memory)
@@ -189,8 +203,7 @@ def export(
     if data is None and (share is not None or form.by_position):
         what = "rows by their position" if form.by_position else f"which rows calibration: {share:g} sets apart"
         raise SplitError(f"{to} tells {what}, and the data alone say that; give data (--data FILE).")
-    arguments = {"to": to, "data": data, "repeat": repeat, "dialect": dialect, "table": table, "memory": memory}
-    content, note = form.write(whole, **arguments)
+    content, note = form.write(whole, to=to, data=data, repeat=repeat, dialect=dialect, table=table, memory=memory)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
 
@@ -228,14 +241,10 @@ def _for_sql(manifest: Manifest, dialect: Dialect, table: str, **_: Any) -> tupl
 def _for_column(
     manifest: Manifest, data: Any, to: str, repeat: int, memory: str | int | None, **_: Any
 ) -> tuple[Content, str]:
-    """Return the keys of the rows that are kept, or all columns of the data, in key order, with a column beside them.
-
-    A row that is in no part is left out.
-    """
+    """Return the keys of the kept rows that are in a part, or all columns of the data, in key order, with a column."""
     if to in WORDS:
         words = dict(zip(PARTS, WORDS[to], strict=True))
-        parts = parts_of(manifest, to).tolist()
-        name, column = PART, pa.array([words.get(part) for part in parts], pa.string())
+        name, column = PART, pa.array([words.get(str(part)) for part in parts_of(manifest, to)], pa.string())
         without = f" {amount(column.null_count, 'row')} in no part left out." if column.null_count else ""
         note = f"{FORMS[to].taken_by}{without} Lost: strategy, seed and every fold but this one."
     else:
@@ -268,16 +277,13 @@ def _for_groups(manifest: Manifest, **_: Any) -> tuple[Content, str]:
 
 
 def _lists(manifest: Manifest, data: Any, names: Callable[[Ranks], NDArray[Any]]) -> list[Json]:
-    """Return the names of the rows on each side of each split."""
     roles = ("train", "val", "calibration") if manifest.spec.calibration else ("train", "val")
-    return [
-        {role: names(ranks).tolist() for role, ranks in zip(roles, split, strict=False)}
-        for split in sides(manifest, data)
-    ]
+    splits = (zip(roles, split, strict=False) for split in sides(manifest, data))
+    return [{role: names(ranks).tolist() for role, ranks in split} for split in splits]
 
 
 def _for_nnunet(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
-    if isinstance(manifest.membership, Draws):
+    if manifest.kind == "draws":
         raise SplitError(f"nnunet has no word for {amount(manifest.n_splits, 'draw')}; export folds, parts or pairs.")
     keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
     # As adopt makes text of them; numpy's text ends before a NUL.
@@ -300,10 +306,8 @@ def _for_csv(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
 
 
 def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
-    """Return a list of {"train": positions, "val": positions} as JSON, and what is lost."""
     position = manifest.positions(read_table(data, types=manifest.spec.types))
-    splits = _lists(manifest, data, lambda ranks: np.sort(position[ranks]))
-    n = manifest.in_use.locked.size
+    splits, n = _lists(manifest, data, lambda ranks: np.sort(position[ranks])), manifest.in_use.locked.size
     lock = f", and the lock of {amount(n, 'row')}, which {verb(n, 'is', 'are')} on no side" if n else ""
     lost = f"Lost: keys, strategy and seed{lock}; the positions hold for this order of rows alone."
     return json.dumps(splits), f"Subset(dataset, split['train']) takes them, in Lightning's data modules too. {lost}"
@@ -311,17 +315,13 @@ def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Form:
-    """A form that folds leave in: its writer (of content, and a note), and the endings that its files may have.
-
-    ``by_position``: it is of the data's rows in their order; ``calibrates``: it can say of a row that it is set apart
-    in a split; ``taken_by``: how a column of folds, or of words for parts, is taken.
-    """
+    """A form that folds leave in: its writer (of content, and a note), and the endings that its files may have."""
 
     write: Callable[..., tuple[Content, str]]
     suffixes: tuple[str, ...] = TABLES[::-1]
-    by_position: bool = False
-    calibrates: bool = False
-    taken_by: str = ""
+    by_position: bool = False  # it is of the data's rows in their order
+    calibrates: bool = False  # it can say of a row that it is set apart in a split
+    taken_by: str = ""  # how a column of folds, or of words for parts, is taken
 
 
 FORMS: dict[str, Form] = {
@@ -336,8 +336,7 @@ FORMS: dict[str, Form] = {
     "vertex": Form(_for_column, taken_by="vertex takes predefined_split_column_name='split'."),
     "databricks": Form(_for_column, taken_by="databricks takes split_col='split'."),
     "bigquery": Form(
-        _for_column,
-        taken_by="bigquery takes DATA_SPLIT_METHOD='CUSTOM', DATA_SPLIT_COL='split', with NUM_TRIALS.",
+        _for_column, taken_by="bigquery takes DATA_SPLIT_METHOD='CUSTOM', DATA_SPLIT_COL='split', with NUM_TRIALS."
     ),
     "croissant": Form(_for_croissant, (".json",)),
     "sql": Form(_for_sql, (".sql",)),
@@ -360,7 +359,7 @@ def json_schemas() -> dict[str, Json]:
     """Return each schema by its file name, ``evenfold-<what>-<version>.schema.json``: spec, manifest and audit.
 
     JSON Schema 2020-12, made from the very models that read and write. The number is that of the format: what a reader
-    of it relies on does not change under the same number; a field that readers may ignore can join.
+    of it relies on does not change under it.
     """
     dialect, schemas = "https://json-schema.org/draft/2020-12/schema", dict[str, Json]()
     for name, model in (("spec", SplitSpec), ("manifest", _Header), ("audit", Audit)):

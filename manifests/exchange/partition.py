@@ -1,7 +1,4 @@
-"""Data of any size joined to the folds of a manifest: as a cv, as the rows of one fold, and parted by all folds.
-
-And what exports take of a manifest: the rows that are kept, their keys, and the sides of each split.
-"""
+"""Data of any size joined to the folds of a manifest: as a cv, as the rows of one fold, and parted by all folds."""
 
 from __future__ import annotations
 
@@ -15,16 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 from evenfold.manifests.manifest import DELETED, Manifest, ManifestCV
-from evenfold.manifests.membership import (
-    EXCLUDED,
-    NEVER_TESTED,
-    Labels,
-    Ranks,
-    Role,
-    require_fold,
-    require_role,
-    resample_counts,
-)
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Labels, Ranks, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory, manifest_of
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.canonical import listed, require_columns
@@ -44,8 +32,7 @@ PLACE = "fold_place"
 class Partitions:
     """A table below a folder, parted by fold: ``fold=<code>/rows.parquet``, each with all columns in the table's order.
 
-    Any reader of Hive partitions reads it as one table with a column ``fold``. ``tested`` are the codes of the folds
-    that a split tests, ``counts`` the rows of each code: -2 locked, -3 in no split.
+    ``tested`` are the codes of the folds that a split tests, ``counts`` the rows of each code: -2 locked, -3 in none.
     """
 
     folder: Path
@@ -75,16 +62,13 @@ class Partitions:
     def batches(
         self, split: int, role: Role, columns: list[str] | None = None, rows: int = 1 << 16
     ) -> Iterator[pa.Table]:
-        """Yield the rows that split ``split`` trains on or tests, a batch at a time, fold after fold.
-
-        For readers of their own. Within a fold rows are in the table's order.
-        """
+        """Yield the rows of a side of a split, a batch at a time, fold after fold, in the table's order in each."""
         wanted = pyarrow.dataset.field("fold").isin(self._codes(split, role))
         names = self.columns if columns is None else columns
         require_columns(names, [*self.columns, PLACE])
         parted = pyarrow.dataset.dataset(self.folder, partitioning="hive")
-        ahead = {"batch_readahead": 2, "fragment_readahead": 1}
-        read = parted.to_batches(columns=names, filter=wanted, batch_size=rows, **ahead)
+        few = {"batch_size": rows, "batch_readahead": 2, "fragment_readahead": 1}
+        read = parted.to_batches(columns=names, filter=wanted, **few)
         yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
 
     def read(self, split: int, role: Role, columns: list[str] | None = None) -> pa.Table:
@@ -108,8 +92,7 @@ def partition(
         raise SplitError(f"{to} exists already; name another folder.")
     whole = in_memory(manifest, memory)
     source = source_of(data, whole.key_types)
-    taken = [name for name in source.names if name.startswith("fold")]
-    if taken:
+    if taken := [name for name in source.names if name.startswith("fold")]:
         raise SplitError(f"the data have {listed(taken)}, and names that begin with 'fold' are ours; rename them.")
     labels = labels_of(whole, "a folder a fold")
     whole.split_number(0, repeat)
@@ -124,10 +107,8 @@ def partition(
 
 
 def _write_parted(source: Source, ranks: NDArray[Any], codes: NDArray[Any], folder: Path) -> None:
-    """Write every row to the file of its fold, in the table's order."""
-
     def parts() -> Iterator[pa.RecordBatch]:
-        for part, rows in _numbered(source):
+        for rows, part, _ in source.blocks(source.names, np.arange(0)):
             placed = part.append_column(PLACE, pa.array(ranks[rows])).append_column("fold", pa.array(codes[rows]))
             yield from placed.replace_schema_metadata(None).to_batches()
 
@@ -148,54 +129,18 @@ def _write_parted(source: Source, ranks: NDArray[Any], codes: NDArray[Any], fold
         file.rename(file.with_name("rows.parquet"))
 
 
-def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:
-    """Yield the table a batch at a time, and which of all rows each holds."""
-    start = 0
-    for part in source.batches(source.names):
-        yield part, slice(start, start + part.num_rows)
-        start += part.num_rows
-
-
 def labels_of(manifest: Manifest, to: str) -> Labels:
     """Return the folds in use; SplitError where the manifest holds none."""
     if isinstance(manifest.in_use, Labels):
         return manifest.in_use
     remedy = "export to nnunet" if manifest.kind == "pairs" else "use a split into folds"
-    title = f"{manifest.name} {manifest.version}"
-    raise SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
+    holds = f"{manifest.name} {manifest.version} holds {manifest.kind}"
+    raise SplitError(f"{to} takes one fold a row, and {holds}; {remedy}.")
 
 
 def kept_rows(manifest: Manifest) -> Ranks:
     """Return the ranks of the rows that were not deleted."""
     return np.flatnonzero(manifest.status != DELETED)
-
-
-def kept_keys(manifest: Manifest) -> pa.Table:
-    """Return the keys of those rows; the position, as ``row``, where there is no key."""
-    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
-    return keys.take(pa.array(kept_rows(manifest)))
-
-
-def sides(manifest: Manifest, data: Any) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
-    """Yield the ranks that each split trains on, tests, and sets apart by a share to calibrate, as ``data`` say."""
-    apart = data is not None and manifest.spec.calibration is not None
-    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
-    for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
-        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
-        yield left, test, held_out
-
-
-def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
-    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither.
-
-    Rows that are set apart to calibrate by are -2 where ``data`` say which. ``table``: what stands beside the keys.
-    """
-    table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
-    for i, (train, test, apart) in enumerate(sides(manifest, data)):
-        counts = resample_counts(train, test, manifest.n)
-        counts[apart] = -2
-        table = table.append_column(f"split_{i}", pa.array(counts[rows], pa.int16()))
-    return table
 
 
 def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: WhichRows = "all") -> ManifestCV:
@@ -230,8 +175,7 @@ def write_join(
     require_role(role)
     whole = in_memory(manifest, memory)
     source = source_of(data, whole.key_types)
-    side = whole.in_use.pair(whole.split_number(fold, repeat))[role == "test"]
-    rows = whole.positions(source)[side]
+    rows = whole.positions(source)[whole.in_use.pair(whole.split_number(fold, repeat))[role == "test"]]
     rows = rows[rows >= 0]
     write_whole(to, rows_of(source, rows, memory))
     return int(rows.size)
@@ -240,7 +184,7 @@ def write_join(
 def rows_of(source: Source, rows: NDArray[np.int64], memory: str | int | None = None) -> Iterator[pa.Table]:
     """Yield some rows of a table in this order: all at once, or a stretch at a time where they take more than memory.
 
-    The table is read once for each stretch, of which each takes about half of ``memory``, or has 131,072 rows.
+    The table is read once for each stretch, which takes about half of ``memory``, or has 131,072 rows.
     """
     stretch = max(rows.size, 1)
     if not fits_in_memory(source, memory=memory):
@@ -248,10 +192,6 @@ def rows_of(source: Source, rows: NDArray[np.int64], memory: str | int | None = 
     for start in range(0, max(rows.size, 1), stretch):
         wanted = rows[start : start + stretch]
         by_row = stable_order(wanted)
-        ascending, parts = wanted[by_row], list[pa.Table]()
-        for part, here in _numbered(source):
-            first, stop = np.searchsorted(ascending, [here.start, here.stop])
-            parts.append(part.take(pa.array(ascending[first:stop] - here.start)))
-        place = np.empty(by_row.size, dtype=np.int64)
-        place[by_row] = np.arange(by_row.size)
-        yield pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().take(pa.array(place))
+        parts = [part.take(pa.array(inside)) for _, part, inside in source.blocks(source.names, wanted[by_row])]
+        place = pa.array(np.argsort(by_row))  # of each row among those that were read
+        yield pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().take(place)

@@ -28,20 +28,14 @@ TYPES = {"int": "BIGINT", "text": "VARCHAR", "float": "DOUBLE", "date": "DATE", 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a dialect of SQL.
+    """The words of a dialect of SQL; ``types`` of columns, where they are not those of ``TYPES``."""
 
-    ``bits``: the first 52 bits of SHA-256 of a text, as an integer; ``types``: of columns, where they are not those of
-    ``TYPES``; ``halved``: an integer shifted right by 52; ``normal``: a text in Unicode's NFC form, or the text itself
-    where the dialect cannot make it. ``quote`` stands around names. Where ``escapes``, a backslash in a text is written
-    twice.
-    """
-
-    bits: str
+    bits: str  # the first 52 bits of SHA-256 of a text, as an integer
     types: dict[str, str]
-    halved: str = "({}) >> 52"
-    normal: str = "{}"
-    quote: str = '"'
-    escapes: bool = False
+    halved: str = "({}) >> 52"  # an integer shifted right by 52
+    normal: str = "{}"  # a text in Unicode's NFC form, or itself where the dialect cannot make it
+    quote: str = '"'  # around names
+    escapes: bool = False  # a backslash in a text is written twice
 
 
 DIALECTS: dict[str, Words] = {
@@ -71,14 +65,13 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
     HashSplit is one expression of the key, the 52-bit rule of its docstring. Strategies that keep groups whole become
     a table ``<name>_folds`` of groups and folds (every repeat), and a join; a row whose group is not in it has NULL.
     Text is compared in Unicode's NFC form; Spark and Snowflake cannot make it, so there the table must be in it.
-    Codes are the manifest's: -2 is locked. Rows of groups that turned out to be one, where that was accepted, follow
-    their group here.
+    Codes are the manifest's: -2 is locked. Rows of merged groups that were accepted follow their group here.
     Raises SplitError for splits that follow from neither, for keys without a text that all engines agree on, for groups
     that are times, and for rows that are quarantined, left out or waiting, which no rule knows.
     """
-    if dialect not in DIALECTS:
+    words = DIALECTS.get(dialect)
+    if words is None:
         raise SplitError(f"there is no dialect {dialect!r}; choose {listed(DIALECTS, most=9)}.")
-    words = DIALECTS[dialect]
     if manifest.status.any() or manifest.waiting is not None:
         raise _beyond_rules("deleted or quarantined rows, or some that wait")
     if manifest.spec.missing_group == "alone":
@@ -106,23 +99,18 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     texts = [column for column in manifest.keys.columns if len(columns) > 1 and not pa.types.is_integer(column.type)]
     if ended := sum(pc.sum(pc.ends_with(text, "\0")).as_py() for text in texts):  # it is hashed without, and SQL is not
         raise _beyond_rules(f"{amount(ended, 'key')} of several parts of which one ends in NUL")
-    left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
-    if left_out:
+    if left_out := int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys)))):
         raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")
     cells = (_known(_name(name, words), kind, words) for name, kind in zip(columns, kinds, strict=True))
-    values = f", {_text('|', words)}, ".join(_cast(value, "text", words) for value in cells)
+    values = f", {_text('|', words)}, ".join(f"CAST({value} AS {_type('text', words)})" for value in cells)
     bits = words.bits.format(f"CONCAT({_text(f'{splitter.salt}|', words)}, {values})")
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
 
 
 def _known(column: str, kind: str, words: Words) -> str:
     """Return a column as the manifest knows it, whatever type it has in the table."""
-    value = _cast(column, kind, words) if kind in ("int", "text") else column
+    value = f"CAST({column} AS {_type(kind, words)})" if kind in ("int", "text") else column
     return words.normal.format(value) if kind == "text" else value
-
-
-def _cast(column: str, kind: str, words: Words) -> str:
-    return f"CAST({column} AS {_type(kind, words)})"
 
 
 def _type(kind: str, words: Words) -> str:
@@ -146,22 +134,18 @@ def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) ->
         raise SplitError(f"the groups of {column!r} are pseudonyms, which SQL cannot make; export to csv.")
     kind, folds = manifest.types[column], fold_columns(groups.column_names)
     if kind not in LITERALS:
-        raise SplitError(
-            f"the groups of {column!r} are {kind}s, which a warehouse compares by the zone of its session; "
-            "export to csv, and join by key."
-        )
+        why = "which a warehouse compares by the zone of its session; export to csv, and join by key"
+        raise SplitError(f"the groups of {column!r} are {kind}s, {why}.")
     place = _name(f"{manifest.name}_folds", words)
     columns = ", ".join([f"group_value {_type(kind, words)}", *(f"{name} {_type('int', words)}" for name in folds)])
-    chosen = ", ".join(f"f.{name}" for name in folds)
-    held, written = groups.select(["group", *folds]), LITERALS[kind]
-    lines = zip(*(column.to_pylist() for column in held.columns), strict=True)
-    rows = (f"({', '.join([written(value, words), *map(str, codes)])})" for value, *codes in lines)
-    inserts = ""
+    lines = zip(*(groups.column(name).to_pylist() for name in ("group", *folds)), strict=True)
+    rows = (f"({', '.join([LITERALS[kind](value, words), *map(str, codes)])})" for value, *codes in lines)
+    statements = [f"CREATE TABLE {place} ({columns})"]
     while batch := list(islice(rows, ROWS_A_STATEMENT)):
-        inserts += f"INSERT INTO {place} VALUES\n" + ",\n".join(batch) + ";\n"
-    ours = _known(f"r.{_name(column, words)}", kind, words)
-    join = f"SELECT r.*, {chosen}\nFROM {table} AS r LEFT JOIN {place} AS f ON {ours} = f.group_value;\n"
-    return f"CREATE TABLE {place} ({columns});\n{inserts}{join}"
+        statements.append(f"INSERT INTO {place} VALUES\n" + ",\n".join(batch))
+    chosen, ours = ", ".join(f"f.{name}" for name in folds), _known(f"r.{_name(column, words)}", kind, words)
+    statements.append(f"SELECT r.*, {chosen}\nFROM {table} AS r LEFT JOIN {place} AS f ON {ours} = f.group_value")
+    return "".join(f"{statement};\n" for statement in statements)
 
 
 def _name(name: str, words: Words) -> str:
@@ -169,10 +153,8 @@ def _name(name: str, words: Words) -> str:
 
 
 def _text(value: str, words: Words) -> str:
-    if words.escapes:
-        value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-        return "'" + value.replace("'", "\\'") + "'"
-    return "'" + value.replace("'", "''") + "'"
+    escaped = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "'": "\\'"} if words.escapes else {"'": "''"})
+    return f"'{value.translate(escaped)}'"
 
 
 LITERALS: dict[str, Callable[[Any, Words], str]] = {

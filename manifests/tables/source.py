@@ -19,6 +19,7 @@ from evenfold.manifests.tables.canonical import INDEX, listed, one_schema, requi
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import reason_of, without_secrets
 from narwhals.exceptions import NarwhalsError
+from numpy.typing import NDArray
 
 AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
 BATCH_ROWS = 1 << 17
@@ -78,6 +79,14 @@ class Source(ABC):
     def _read(self, names: list[str], by_name: bool) -> pa.Table:
         parts = list(self.batches(names))
         return pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})
+
+    def blocks(self, names: list[str], rows: NDArray[np.int64]) -> Iterator[tuple[slice, pa.Table, NDArray[np.int64]]]:
+        """Yield where each batch lies, the batch, and the places in it of those ascending ``rows`` that it holds."""
+        start = 0
+        for block in self.batches(names):
+            here = slice(start, start := start + block.num_rows)
+            inside = rows[np.searchsorted(rows, here.start) : np.searchsorted(rows, here.stop)]
+            yield here, block, inside - here.start
 
     def bytes_a_row(self, columns: Iterable[str]) -> int:
         """Return about how many bytes a row of ``columns`` takes in memory."""
