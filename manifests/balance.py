@@ -43,9 +43,9 @@ def measure(manifest: Any, data: Any = None, *, memory: str | int | None = None)
     )
     if data is not None:
         report = _on_data(report, Joined.of(manifest, data), [rows for rows, _ in places])
-    values = {figure.name: (figure.value(report), figure.least(report)) for figure in FIGURES}
-    worst = {name: value for name, (value, _) in values.items() if value is not None}
-    least = {name: bound for name, (_, bound) in values.items() if bound is not None and name in worst}
+    worst = {figure.name: value for figure in FIGURES if (value := figure.value(report)) is not None}
+    bounds = {figure.name: figure.least(report) for figure in FIGURES if figure.name in worst}
+    least = {name: bound for name, bound in bounds.items() if bound is not None}
     return report.model_copy(update={"worst": worst, "reachable": least})
 
 
@@ -53,22 +53,21 @@ def _places(manifest: Manifest) -> list[tuple[Ranks, FoldBalance | PartBalance]]
     """Return the test rows of each split, and the parts that no split tests, with the rows that each was to have."""
     membership, splitter = manifest.in_use, manifest.splitter
     places: list[tuple[Ranks, FoldBalance | PartBalance]] = []
-    column, wanted, codes = membership.column(), _asked(manifest), set[int]()
+    column, wanted = membership.column(), _asked(manifest)
     drawn = splitter.sizes(int(np.count_nonzero(column == 0))) if isinstance(splitter, DrawSplitter) else None
-    parts = bool(membership.parts and membership.n_repeats == 1)
+    untested = dict(wanted)
     for i in range(min(manifest.n_splits, MOST_MEASURED)):
-        train, test = manifest.in_use.pair(i)
+        train, test = membership.pair(i)
         fold = membership.split_name(i)[1]
-        codes.add(code := membership.tested[fold] if isinstance(membership, Labels) else fold)
-        name = membership.code_name(code) if parts else None
-        fold_balance = FoldBalance(split=i, rows=test.size, wanted=wanted.get(code), name=name)
+        code = membership.tested[fold] if isinstance(membership, Labels) else fold
+        untested.pop(code, None)
+        name = membership.code_name(code) if membership.parts and membership.n_repeats == 1 else None
+        balance = FoldBalance(split=i, rows=test.size, wanted=wanted.get(code), name=name)
         sizes = {"wanted": drawn[1], "train": train.size, "wanted_train": drawn[0]} if drawn else {}
-        places.append((test, fold_balance.model_copy(update=sizes)))
-    for code in wanted:
-        if code not in codes:
-            rows = np.flatnonzero(column == code)
-            balance = PartBalance(name=membership.code_name(code), rows=rows.size, wanted=wanted[code])
-            places.append((rows, balance))
+        places.append((test, balance.model_copy(update=sizes)))
+    for code, share in untested.items():
+        rows = np.flatnonzero(column == code)
+        places.append((rows, PartBalance(name=membership.code_name(code), rows=rows.size, wanted=share)))
     return places
 
 
@@ -119,8 +118,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> Bala
 def _reach(beside: Joined, rows: Ranks, groups_of_ranks: NDArray[np.int64]) -> PackReport | None:
     """Return how even a grouped split is and could be; None for other strategies, and where a group lies in two folds.
 
-    None also where under two rows are left. O(n) and the bound's search: up to a few seconds where groups are few
-    enough for a proof.
+    O(n) and the bound's search: up to a few seconds where groups are few enough for a proof.
     """
     splitter, columns, membership = beside.manifest.splitter, beside.manifest.spec.columns, beside.manifest.in_use
     if not isinstance(splitter, GroupPacker) or columns.group is None:
@@ -159,8 +157,8 @@ def _worst_share(figures: list[Figures]) -> float:
     overall, *places = figures
     if "shares" not in overall:
         return max(place.get("ks") or 0.0 for place in places)
-    gaps = [np.abs(np.subtract(place["shares"], overall["shares"])).max() for place in places if "shares" in place]
-    return max(map(float, gaps), default=0.0)
+    gaps = [np.subtract(place["shares"], overall["shares"]) for place in places if "shares" in place]
+    return float(np.abs(gaps).max(initial=0.0))
 
 
 def _distribution(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> list[Figures]:
@@ -199,12 +197,11 @@ LEAST_SPARE = 30  # rows, or groups, beyond one a fold: fewer may be dealt like 
 def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -> list[str]:
     """Return the columns that give the fold of each row, as files for other tools do: 0 to k-1 or 1 to k, in any order.
 
-    ``codes``: of the rows of ``table``, a column for each repeat. There are no such numbers where folds are by design
-    what a column says (times, places, folds decided elsewhere, a group each), and where chance could have done it.
-    Words for several parts, such as TRAIN and TEST, are of some split, whichever this one is.
+    ``codes``: of the rows of ``table``, a column for each repeat. Numbers are none where folds are by design what a
+    column says (times, places, given folds), and where chance could have done it; words for several parts, such as
+    TRAIN and TEST, are of some split, whichever this one is.
     """
-    words = [name for name in table.column_names if _are_parts(table.column(name))]
-    needs = manifest.splitter.needs
+    words, needs = [name for name in table.column_names if _are_parts(table.column(name))], manifest.splitter.needs
     dealt = manifest.n if manifest.group_table is None else manifest.group_table.num_rows
     by_design = needs.time or needs.fixed or needs.coordinates or manifest.kind != "labels"
     if by_design or dealt < manifest.n_splits // codes.shape[1] + LEAST_SPARE:
@@ -215,9 +212,8 @@ def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -
 
 def _are_parts(column: pa.ChunkedArray) -> bool:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return False
-    if len(column.slice(0, 1_000).unique()) > len(PARTS):
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not is_text or len(column.slice(0, 1_000).unique()) > len(PARTS):
         return False
     parts = {PART_OF.get(word.lower()) for word in column.unique().to_pylist() if word is not None}
     return len(parts) > 1 and None not in parts
@@ -238,9 +234,8 @@ def levels_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     """Return a code for each row of a canonical column, and the names of the codes; every row has one.
 
     Classes are named as they read, in order of their names; beyond 20 the rarest are "others". A number is cut at its
-    quartiles, of which equal ones are one. Missing values are a level of their own, the last. No two levels have one
-    name: where a class is called "missing" or "others", what is not that class is "(missing)" or "(others)".
-    O(n log n).
+    quartiles. Missing values are a level of their own, the last. Where a class is called "missing" or "others", what is
+    not that class is "(missing)" or "(others)". O(n log n).
     """
     numeric = is_numeric_target(column)
     codes, names = _quarters(to_numpy(column).astype(np.float64)) if numeric else _classes(column)
@@ -271,10 +266,10 @@ def _classes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     codes, levels = encoded(column)
     names = [str(level) for level in levels.to_pylist()]
     counts = np.bincount(codes[codes >= 0], minlength=len(names))
-    frequent = sorted(range(len(names)), key=lambda code: (-counts[code], names[code]))[:MOST_LEVELS]
-    chosen = sorted(frequent if len(names) <= MOST_LEVELS else frequent[:-1], key=lambda code: names[code])
+    frequent = sorted(range(len(names)), key=lambda code: (-counts[code], names[code]))
+    chosen = frequent if len(names) <= MOST_LEVELS else frequent[: MOST_LEVELS - 1]
+    chosen.sort(key=lambda code: names[code])
     place = np.full(len(names) + 1, len(chosen), dtype=np.int64)
-    place[chosen] = np.arange(len(chosen))
-    place[-1] = -1  # of missing values, whose code is -1
+    place[[*chosen, -1]] = [*range(len(chosen)), -1]  # the last of missing values, whose code is -1
     labels = [names[code] for code in chosen]
     return place[codes], [*labels, _apart(OTHERS, labels)] if len(chosen) < len(names) else labels

@@ -32,7 +32,7 @@ class RowsBalance(Strict):
 
     ``wanted``: the rows that it was to have, where rows were shared out; they need not be whole. ``ks`` is the largest
     difference between its cumulative distribution and that of all rows (0..1); ``wasserstein`` the area between the
-    two, in units of the target. ``shares`` are of each class, in its order. One row has no ``sd``; none has no figures.
+    two, in units of the target. ``shares`` are of each class. One row has no ``sd``; none has no figures.
     """
 
     rows: int
@@ -65,10 +65,9 @@ class PartBalance(RowsBalance):
 
 
 class AttributeBalance(Strict):
-    """The shares of the levels of a column that decides nothing.
+    """The shares of the levels of a column that decides nothing, over all rows in use and in each measured place.
 
-    ``shares`` are of the ``levels`` over all rows in use; ``places`` those of each fold and part, in the order of
-    ``BalanceReport.measured``; ``worst`` is the largest difference between the two.
+    ``worst`` is the largest difference between the two.
     """
 
     levels: list[str]
@@ -80,14 +79,13 @@ class AttributeBalance(Strict):
 class BalanceReport(Displayed, Strict):
     """The balance of a manifest: every fold and part, and the worst of each figure as one number.
 
-    All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
-    the test rows of each split, of draws the first 200 (``n_measured`` says how many); ``parts`` those that no split
-    tests. ``strata``: of each column to stratify by, the largest difference of a fold's or part's share of a class
-    (of its cumulative distribution, for numbers) from that of all rows; ``attributes`` are the columns to balance on,
-    which decide nothing. ``worst`` holds the ``FIGURES`` that these
-    come to, ``reachable`` what no split of the same rows can be below in them, where that is known; ``reach`` how even
-    whole groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often
-    tested group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
+    All rows are those in use. ``folds`` are the test rows of each split, of draws the first 200 (``n_measured`` says
+    how many); ``parts`` those that no split tests. ``strata``: of each column to stratify by, the largest difference of
+    a fold's or part's share of a class (of its cumulative distribution, for numbers) from that of all rows;
+    ``attributes`` are the columns to balance on, which decide nothing. ``worst`` holds the ``FIGURES`` that these come
+    to, ``reachable`` what no split of the same rows can be below in them, where that is known; ``reach`` how even whole
+    groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often tested
+    group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
     """
 
     split_id: str
@@ -129,19 +127,14 @@ class BalanceReport(Displayed, Strict):
 
 @dataclass(frozen=True)
 class BalanceFigure:
-    """One number of a balance report, the smaller the better, and all that is to be known to show it.
-
-    ``value`` and ``least`` (what no split of the same rows can be below) come from the report, None where it says
-    nothing. ``title`` stands on pages, ``form`` prints a number with its unit, ``metric`` is the name in MLflow, below
-    ``balance/``.
-    """
+    """One number of a balance report, the smaller the better, and all that is to be known to show it."""
 
     name: str
-    title: str
-    value: Callable[[BalanceReport], float | None]
-    form: Callable[[float], str] = lambda value: f"{value:.4g}"
-    least: Callable[[BalanceReport], float | None] = lambda _: None
-    metric: str = "worst_{name}"
+    title: str  # on pages
+    value: Callable[[BalanceReport], float | None]  # None where the report says nothing
+    form: Callable[[float], str] = "{:.4g}".format  # prints it with its unit
+    least: Callable[[BalanceReport], float | None] = lambda _: None  # what no split of the same rows can be below
+    metric: str = "worst_{name}"  # its name in MLflow, below ``balance/``
 
     def metrics(self, value: float, least: float | None) -> dict[str, float]:
         """Return the metrics by which a run shows the value, and what it could be at best."""
