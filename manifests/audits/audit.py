@@ -23,10 +23,7 @@ from .sample import LEAST_ROWS, Sample, at_stake, feature_names, in_one_thread, 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The data of checks, each read when the first check takes it; a check takes what its parameter is called.
-
-    ``leaks`` are those of a function that builds features, where one is given.
-    """
+    """The data of checks, each read when the first check takes it; a check takes what its parameter is called."""
 
     joined: Joined
     names: Sequence[str] | None
@@ -93,15 +90,15 @@ class Subject:
 
     def priced(self, finding: Found) -> Found:
         """Return what was found with the points at stake, where it has a remedy and a small model can say it."""
-        impact = None
-        with suppress(NotAsked), in_one_thread():
-            impact = finding.remedy and at_stake(self.learned, finding.remedy)
-        if not (impact and finding.remedy):
+        if (remedy := finding.remedy) is None:
             return finding
-        measure, before, mended = impact
-        scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.words}"
-        figures = finding.figures | {"impact": {"measure": measure, "as_split": before, "mended": mended}}
-        return replace(finding, message=f"{finding.message} At stake: {scores}, of a small model.", figures=figures)
+        with suppress(NotAsked), in_one_thread():
+            if impact := at_stake(self.learned, remedy):
+                measure, before, mended = impact
+                scores = f"{measure} {before:.3f} as split, {mended:.3f} {remedy.words}, of a small model"
+                figures = finding.figures | {"impact": {"measure": measure, "as_split": before, "mended": mended}}
+                return replace(finding, message=f"{finding.message} At stake: {scores}.", figures=figures)
+        return finding
 
 
 LEARNING = ("sample", "targeted", "labelled", "learned", "tied")

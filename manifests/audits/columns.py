@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,17 +23,14 @@ LARGEST = 1e30  # trees hold numbers of half the size, and beyond this one is as
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column as numbers: its values, times as microseconds or days, or the code of its level; NaN where missing.
-
-    ``whole`` are whole numbers to their last digit, where floats cannot hold them.
-    """
+    """A column as numbers: its values, times as microseconds or days, or the code of its level; NaN where missing."""
 
     name: str
     kind: Literal["number", "time", "category"]
     values: Array
     levels: tuple[str, ...] = ()
     fractional: bool = False
-    whole: Codes | None = None
+    whole: Codes | None = None  # numbers to their last digit, where floats cannot hold them
 
     @cached_property
     def codes(self) -> Codes:
@@ -61,6 +58,13 @@ class Column:
         return self.by_level((np.cumsum(sizes) - sizes / 2.0) / max(sizes.sum(), 1))
 
     @cached_property
+    def normal(self) -> Array:
+        """The ranks as quantiles of the normal distribution; 0 where values are missing."""
+        from scipy.special import ndtri
+
+        return np.asarray(np.nan_to_num(ndtri(self.places)))
+
+    @cached_property
     def decimals(self) -> Codes:
         """The decimals of each value, those beyond six as nine; all are nine where most have over four."""
         digits = np.full(self.values.size, 9)
@@ -77,8 +81,7 @@ class Column:
 
     def take(self, rows: NDArray[Any]) -> Column:
         """Return the column of some rows."""
-        whole = None if self.whole is None else self.whole[rows]
-        return Column(self.name, self.kind, self.values[rows], self.levels, self.fractional, whole)
+        return replace(self, values=self.values[rows], whole=None if self.whole is None else self.whole[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,7 @@ class Target:
 
     def take(self, rows: NDArray[Any]) -> Target:
         """Return the target of some rows."""
-        return Target(self.name, self.outcomes[rows], self.present[rows], self.numeric, self.values[rows])
+        return replace(self, outcomes=self.outcomes[rows], present=self.present[rows], values=self.values[rows])
 
     def score(self, predicted: Array) -> float:
         """Return how well predictions of every row fit: mean AUC over the classes, or R² of the ranks."""
@@ -173,6 +176,14 @@ def correlation(a: Array, b: Array) -> float:
     return float((a * b).sum()) / scale if scale else 0.0
 
 
+def are_one(a: Column, b: Column, most: float) -> bool:
+    """Return whether two columns put the rows in one order, by a rank correlation above ``most``."""
+    if "category" in (a.kind, b.kind):
+        return False
+    present = (a.codes >= 0) & (b.codes >= 0)
+    return bool(present.any()) and abs(correlation(a.places[present], b.places[present])) > most
+
+
 def auc(scores: Array, positive: NDArray[np.bool_]) -> float:
     """Return the share of pairs of a positive and another row that ``scores`` order rightly, ties counting half."""
     n = int(np.count_nonzero(positive))
@@ -208,23 +219,16 @@ def f_chance(before: Any, after: Any, added: int, free: int) -> Any:
     return f.sf((before - after) / added / np.maximum(after / free, 1e-300), added, free)
 
 
-@dataclass(frozen=True)
-class Effect:
-    """The effect of a column's levels on their target: the probability of chance and the share of variance.
+class Effect(NamedTuple):
+    """The effect of a column's levels on the outcome that shows most: its probability and its share of the variance."""
 
-    ``share`` is that between levels if each is a draw of many; ``within`` that of these rows, which few cannot have.
-    """
-
-    chance: float = 1.0
-    share: float = 0.0
-    within: float = 0.0
+    chance: float = 1.0  # times the number of outcomes
+    share: float = 0.0  # between levels, if each is a draw of many
+    within: float = 0.0  # of these rows, which few cannot have
 
 
 def level_effect(outcomes: Array, codes: Codes) -> Effect:
-    """Return how far levels differ beyond chance, by the F of a one-way analysis of variance.
-
-    It is that of the outcome that shows most; its probability is multiplied by the number of outcomes.
-    """
+    """Return how far levels differ beyond chance, by the F of a one-way analysis of variance."""
     present = codes >= 0
     outcomes, levels = outcomes[present], without_gaps(codes[present])
     n, k = levels.size, int(levels.max(initial=-1)) + 1

@@ -18,8 +18,8 @@ from scipy.spatial import cKDTree
 from scipy.stats import binom
 
 from .columns import Array, Codes, Column, column_of, count_pairs, several, target_of
-from .findings import Found, KeepTogether, Outcome, needed
-from .sample import BY_CHANCE, Sample, blocks_and_rows, canonical_features, crossings
+from .findings import Found, Outcome, Remedy, needed
+from .sample import BY_CHANCE, Sample, canonical_features, crossings
 
 MOST_SAMPLED = 200_000
 TENTHS, COSTS = 10, 0.02  # what so small a share of the rows may cost at most is a note
@@ -39,8 +39,7 @@ MOST_ASKED, LEAST_ASKED = 2_000, 2  # rows that are asked first, and how many mu
 class Features:
     """One 64-bit hash of each row's features, and the features of at most 200,000 rows drawn at random.
 
-    Two rows with other features have the same hash with a probability of n^2 / 2^65 for any pair of n rows: 0.03 for
-    a thousand million rows.
+    Any two of n rows have one hash by chance with a probability of n^2 / 2^65: 0.03 for a thousand million.
     """
 
     joined: Joined
@@ -52,7 +51,7 @@ def read_features(joined: Joined, names: list[str]) -> Features:
     """Return the hashes and the sample of features, in one pass with the memory of a block beside them."""
     rows = np.sort(Stream(0).permutation(joined.n)[:MOST_SAMPLED])
     hashes, blocks = np.empty(joined.n, dtype=np.uint64), []
-    for here, block, inside in blocks_and_rows(joined, names, rows):
+    for here, block, inside in joined.source.blocks(names, rows):
         table = canonical_features(block, joined)
         hashes[here] = row_hashes(table)
         blocks.append(table.take(inside))
@@ -70,10 +69,8 @@ def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
 def duplicate_rows(features: Features) -> Outcome:
     """Look for rows whose features stand on the other side of a split too, target and key aside.
 
-    The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
-    feature as in none. The pairs that differ in none are counted in all rows, the others in at most 200,000 and in
-    proportion. Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a
-    number by tenths) flatter no score, and are a note; targets that agree less were mixed up.
+    Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a number by
+    tenths) flatter no score, and are a note; targets that agree less were mixed up.
     """
     joined, units = features.joined, several(by_appearance(features.hashes))
     nothing = pa.table({field.name: pa.nulls(1, field.type) for field in features.sample.schema})
@@ -81,19 +78,17 @@ def duplicate_rows(features: Features) -> Outcome:
     n, places, where_they_are = crossings(joined, units)
     if not n:
         return None
-    share = n / joined.n
-    columns = [column_of(name, features.sample.column(name)) for name in features.sample.column_names]
-    if happen_by_chance(columns, features.hashes):
-        sentence = f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')} the features"
+    names, share = features.sample.column_names, n / joined.n
+    have, figures = f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')}", {"share": share, "folds": places}
+    if _happen_by_chance([column_of(name, features.sample.column(name)) for name in names], features.hashes):
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
-        return Found(0, f"{sentence} of another; {why}.", {"share": share, "folds": places})
+        return Found(0, f"{have} the features of another; {why}.", figures)
     message = (
-        f"{amount(n, 'row')} ({share:.1%}) {verb(n, 'has', 'have')} exactly the features of a row on the other side "
-        f"of a split ({listed(features.sample.column_names, most=4)}), in {where_they_are}; drop the repeats, or keep "
-        "them together as a group."
+        f"{have} exactly the features of a row on the other side of a split ({listed(names, most=4)}), in "
+        f"{where_they_are}; drop the repeats, or keep them together as a group."
     )
     harmless = joined.columns.target is not None and (share < COSTS or not _targets_are_related(joined, units))
-    return Found(n, message, {"share": share, "folds": places}, KeepTogether(units), harmless)
+    return Found(n, message, figures, Remedy(units=units), harmless)
 
 
 def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
@@ -113,27 +108,23 @@ def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
 def near_duplicates(sample: Sample) -> Outcome:
     """Look for rows that are nearly another row on the other side of a split, target and key aside.
 
-    Such rows are much nearer to their nearest neighbour than is usual around them: numbers as ranks, those between
-    every sixteenth as their values lie, categories at a distance of one half; the ratio of the distances to the nearest
-    and the sixth nearest row falls off exponentially (Facco et al. 2017, Estimating the intrinsic dimension of datasets
-    by a minimal neighborhood information), and a pair counts where chance brings forth a twentieth of what is reported
-    at least. O(n log n): 2,000 rows are asked first, and all only where two of them have a twin; more than six
-    columns in a projection to six. A share of .003 of the rows is so missed once in fifty tables.
+    By the ratio of the distances to the nearest and the sixth nearest row (Facco et al. 2017, Estimating the intrinsic
+    dimension of datasets by a minimal neighborhood information). O(n log n): 2,000 rows are asked first.
     """
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
-    n_fine = sum(_is_fine(column) for column in columns)
-    needed(n_fine >= LEAST_COLUMNS, f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare")
-    pairs, n = nearest_pairs(columns), sample.rows.size
+    enough = sum(map(_is_fine, columns)) >= LEAST_COLUMNS
+    needed(enough, f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare")
+    pairs, n = _nearest_pairs(columns), sample.rows.size
     units = sample.units(np.where(np.isin(np.arange(n), pairs), joined_by(*pairs, n), -1))  # whom a chain joins is one
     apart, places, where = crossings(sample.joined, units)
     if apart < max(LEAST_SHARE * n, 2 * LEAST_PAIRS):
         return None
     message = (
-        f"{apart:,} rows ({apart / n:.1%}) nearly repeat a row on the other side of a "
-        f"split: they are much nearer to it than is usual around them, in {where}{sample.looked_at}; drop the "
-        "repeats, or keep them together as a group."
+        f"{apart:,} rows ({apart / n:.1%}) nearly repeat a row on the other side of a split: they are much nearer to "
+        f"it than is usual around them, in {where}{sample.looked_at}; drop the repeats, or keep them together as a "
+        "group."
     )
-    return Found(apart, message, {"folds": places}, KeepTogether(units))
+    return Found(apart, message, {"folds": places}, Remedy(units=units))
 
 
 def _is_fine(column: Column) -> bool:
@@ -142,21 +133,19 @@ def _is_fine(column: Column) -> bool:
     return column.kind != "category" and column.n_levels >= least
 
 
-def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
+def _happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
     """Return whether equal rows are what columns of so few values bring forth.
 
-    Then there are at least as many pairs of rows that differ in exactly one column as pairs that differ in none, or
-    one combination of coarse values alone is that of a hundredth of the rows. Of one column nothing can be said.
-    ``hashes`` are of all rows, of which the columns may hold some, drawn at random: among few rows that are drawn no
-    pair may be left of those that are equal, so these are counted in all rows and the others in proportion.
+    Then at least as many pairs of rows differ in exactly one column as in none, or one combination of coarse values is
+    that of a hundredth of the rows. Of one column nothing can be said. The columns may hold some of the rows, in which
+    no equal pair may be left, so these are counted in the ``hashes`` of all, and the others in proportion.
     """
     if len(columns) == 1:
         return True
     # Pseudo-random numbers, the same for equal values.
     own_hashes = np.stack([Stream(0, AUDITING, 6, i).raw(c.n_levels + 1)[c.codes] for i, c in enumerate(columns)])
     total = own_hashes.sum(axis=0, dtype=np.uint64)
-    coarse = not any(_is_fine(column) for column in columns)
-    if coarse and np.unique(total, return_counts=True)[1].max() >= 0.01 * total.size:
+    if not any(map(_is_fine, columns)) and np.unique(total, return_counts=True)[1].max() >= 0.01 * total.size:
         return True
     equal = count_pairs(total)
     # Pairs that are equal without a column: those that differ in it alone, and the equal ones again.
@@ -164,7 +153,7 @@ def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
     return bool(differ * (hashes.size / total.size) ** 2 >= count_pairs(hashes))
 
 
-def nearest_pairs(columns: list[Column]) -> tuple[Codes, Codes]:
+def _nearest_pairs(columns: list[Column]) -> tuple[Codes, Codes]:
     """Return the pairs of rows that are nearer to each other than chance puts rows of such a density."""
     seen = space = _space(columns)
     rows, dimensions = space.shape
@@ -204,11 +193,9 @@ def _space(columns: list[Column]) -> Array:
     """Return rows as points: the ranks of numbers (0 to 1), and categories so that two levels lie about 1/2 apart."""
     axes: list[Array] = []
     for i, column in enumerate(columns):
-        if column.n_levels > column.values.size / 3 and column.kind == "category":
-            continue
         if column.kind != "category" and column.n_levels >= LEAST_DISTINCT:
             axes += _ranked(column)
-        else:
+        elif column.kind != "category" or column.n_levels <= column.values.size / 3:
             places = Stream(0, AUDITING, 7, i).uniform(2 * (column.n_levels + 1)).reshape(-1, 2)
             axes.append(places[column.codes] * 0.9)
     return np.column_stack(axes)

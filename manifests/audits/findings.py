@@ -18,40 +18,28 @@ if TYPE_CHECKING:  # who looks at an audit waits for no library of numbers
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class DropFeatures:
-    """The remedy of leaving features out."""
-
-    features: tuple[str, ...]
-    words = "without"
-
-
 @dataclass(frozen=True, eq=False)
-class KeepTogether:
-    """The remedy of keeping units whole: a code for each row of the data, -1 for a row of none."""
+class Remedy:
+    """One of three: features left out, units kept whole (a code a row, -1 for none), or a time whose past is learnt."""
 
-    units: NDArray[np.int64]
-    words = "with such rows kept together"
+    without: tuple[str, ...] = ()
+    units: NDArray[np.int64] | None = None
+    time: str = ""
 
-
-@dataclass(frozen=True)
-class SplitByTime:
-    """The remedy of training on the past alone."""
-
-    column: str
-    words = "learnt from the past alone"
-
-
-Remedy = DropFeatures | KeepTogether | SplitByTime
+    @property
+    def words(self) -> str:
+        """The score after it, in words."""
+        if self.without:
+            return "without"
+        return "learnt from the past alone" if self.time else "with such rows kept together"
 
 
 @dataclass(frozen=True)
 class Found:
     """The answer of a check: its figure, which the gate limits, a sentence, more figures, and what would mend it.
 
-    ``harmless``: a note, for nothing says that the target goes with it; a gate that was set fails all the same.
-    ``fails``: beyond its limit it fails the audit, even where such findings are mostly a warning. ``ran``: false where
-    the check could not look at what it was asked about; its figure is then NaN.
+    ``harmless``: a note, unless a gate was set. ``fails``: beyond its limit the audit fails, where others of its check
+    warn. ``ran``: false where the check could not look at what it was asked about; its figure is then NaN.
     """
 
     figure: float
@@ -223,8 +211,8 @@ MODEL_GATES: dict[str, Gate] = {
 def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict[str, Gate | None]:
     """Return every gate of a table with the given limits, which fail beyond; None for those that are off.
 
-    ``limits`` may name gates of the other table too: a specification holds the limits of both. Raises SplitError for a
-    name that is not a gate, with the nearest, and for a limit that is none.
+    ``limits`` may name gates of other tables too. Raises SplitError for a name of none, with the nearest, and for a
+    limit that is none.
     """
     checks = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
     limits = {CHECKS_BY_CODE.get(name, name): limit for name, limit in limits.items()}
@@ -233,8 +221,7 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."
             raise SplitError(f"there is no gate {name!r}; {hint}")
         is_number = isinstance(limit, Real) and not isinstance(limit, bool)
-        is_limit = is_number and limit >= 0 and limit <= sys.float_info.max
-        if limit != "off" and not is_limit:
+        if limit != "off" and not (is_number and 0 <= limit <= sys.float_info.max):
             raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
     changed = {
         name: None if limit == "off" else replace(of[name], limit=float(limit), fails=True)
@@ -245,10 +232,9 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
 
 
 def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
-    """Return the reason for which each check is ignored, by the check's name.
+    """Return the reason for which each check is ignored, by its name; ``ignore`` may have its number (``EF205``).
 
-    ``ignore`` maps numbers (``EF205``) or names to reasons. Raises SplitError for an unknown one, with the nearest, and
-    for a reason of fewer than three words: what nobody can explain should not be silent.
+    Raises SplitError for an unknown one, with the nearest, and for a reason of fewer than three words.
     """
     for name, reason in ignore.items():
         if name not in CHECKS_BY_CODE and name not in GATES:
@@ -268,11 +254,10 @@ def judged(
     reasons: Mapping[str, str] | None = None,
     priced: Callable[[Found], Found] | None = None,
 ) -> Audit:
-    """Return what the checks came to beside their limits; every check is run once, in turn, those that are off are not.
+    """Return what the checks came to beside their limits; every check that is not off is run once, in turn.
 
-    A check that raises could not run, whatever it raises, and the others are run; but OSError and MemoryError are
-    raised, for they are of the machine and its networks and may be over at the next try. A finding with a reason to be
-    ignored is told with that reason, and fails nothing. ``priced`` adds to what was found what it costs.
+    A check that raises could not run, and the others are run; but OSError and MemoryError are raised, for they may be
+    over at the next try. A finding with a reason to be ignored fails nothing. ``priced`` adds what a finding costs.
     """
     passed, not_asked, findings, ignored = {}, {}, list[Finding](), list[Finding]()
     gates = {name: gate for name, gate in limits.items() if gate is not None}
@@ -285,7 +270,7 @@ def judged(
         elif outcome is None or (gate.limit is not None and outcome.figure <= gate.limit):
             passed[name] = outcome.message if outcome else ""
         else:
-            finding = _finding(name, gate, priced(outcome) if priced and outcome.remedy else outcome)
+            finding = _finding(name, gate, priced(outcome) if priced else outcome)
             if reason := (reasons or {}).get(name):
                 ignored.append(finding.model_copy(update={"reason": reason, "gate": "passed"}))
             else:

@@ -17,17 +17,21 @@ from numpy.typing import NDArray
 
 from .columns import several
 from .duplicates import Features
-from .findings import DropFeatures, Found, KeepTogether, NotAsked, Outcome, SplitByTime, needed
+from .findings import Found, Outcome, Remedy, needed
 from .sample import crossings, where
 
 LETTERS, COMMONER, MISSPELLED = 6, 4, 0.005
+BUT_FOR = "but for case, blanks, padding, accents or punctuation"
+ID_LIKE, LEAST_ROWS = 0.99, 50
+EXPECTED_REPEATS, LONG_NUMBERS = 10, 10**9
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
     """Look for groups on both sides of a split; of several entities, for the levels of each."""
     names = needed(joined.columns.grouped, "no group column is named")
-    if "last_of_each_group" in joined.manifest.splitter.promises and names == joined.manifest.spec.columns.grouped:
-        raise NotAsked("groups are tested on their own last rows, beside other groups' rows of before and after")
+    ours = names == joined.manifest.spec.columns.grouped
+    own_last = ours and "last_of_each_group" in joined.manifest.splitter.promises
+    needed(not own_last, "groups are tested on their own last rows, beside other groups' rows of before and after")
     sentences, total, codes = [], 0, [joined.encoded(name)[0] for name in names]
     for name, units in zip(names, codes, strict=True):
         crossing, places = joined.crossing(units)
@@ -42,11 +46,9 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     if not sentences:
         return None
     rows, folds = joined.crossing(*codes) if len(codes) > 1 else (crossing, places)  # a row may cross by several
-    ours = names == joined.manifest.spec.columns.grouped
     remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
-    figures, together = {"rows": int(rows.sum()), "folds": folds}, joined.together()
-    mend = None if together is None else KeepTogether(together)
-    return Found(total, f"{'; '.join(sentences)}; {remedy}.", figures, mend)
+    figures = {"rows": int(rows.sum()), "folds": folds}
+    return Found(total, f"{'; '.join(sentences)}; {remedy}.", figures, Remedy(units=joined.together()))
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -55,9 +57,9 @@ def constant_groups(joined: Joined) -> Outcome:
     for name in names:
         groups, n_rows = len(joined.levels(name)), int(joined.level_rows(name).sum())
         if not 1 < groups < n_rows:
-            one = "" if n_rows == joined.n else " that have one"
-            what = f"all {n_rows:,} rows{one} are one group" if n_rows else "no row has a group"
-            what = f"every row{one.replace('have', 'has')} is its own group" if groups > 1 else what
+            some = n_rows < joined.n
+            what = f"all {n_rows:,} rows{' that have one' * some} are one group" if n_rows else "no row has a group"
+            what = f"every row{' that has one' * some} is its own group" if groups > 1 else what
             message = f"{what} in {name!r}, so groups keep nothing together; name another column."
             return Found(1, message, {"groups": groups})
     return None
@@ -66,14 +68,13 @@ def constant_groups(joined: Joined) -> Outcome:
 def similar_keys(joined: Joined) -> Outcome:
     """Look for keys and groups that are equal but for case, blanks, padding, accents and punctuation.
 
-    ``1``, ``01`` and ``1.0`` are one; ``1-23`` and ``12-3`` are two. Names of groups may be a letter off as well. Rows
-    are named by position, not by key.
+    ``1``, ``01`` and ``1.0`` are one; ``1-23`` and ``12-3`` are two. Names of groups may be a letter off as well.
     """
     spec = joined.manifest.spec
     keys = None if joined.keys is None else canonical_table(joined.keys, spec.columns.key, joined.manifest.types)
-    texts = [] if keys is None else [name for name in keys.column_names if _is_text(keys.column(name).type)]
+    texts = [] if keys is None else [field.name for field in keys.schema if pa.types.is_large_string(field.type)]
     levels = {name: pa.array(joined.levels(name)) for name in joined.columns.grouped}
-    levels = {name: array for name, array in levels.items() if _is_text(array.type)}
+    levels = {name: array for name, array in levels.items() if pa.types.is_string(array.type)}
     needed(texts or levels, "no column of key or group holds text")
     sentences, n, figures = [], 0, dict[str, Any]()
     if keys is not None and texts:
@@ -82,9 +83,8 @@ def similar_keys(joined: Joined) -> Outcome:
             (apart, places, _), twin = crossings(joined, first), int(np.flatnonzero(first == first[rows[0]])[1])
             figures = {"apart": apart, "folds": places}
             sentences.append(
-                f"{amount(n, 'row')} have a key that is another's but for case, blanks, padding, accents or "
-                f"punctuation (first: rows {rows[0]} and {twin}), and {apart:,} of them are on the other side "
-                "of a split"
+                f"{amount(n, 'row')} have a key that is another's {BUT_FOR} (first: rows {rows[0]} and {twin}), and "
+                f"{apart:,} of them are on the other side of a split"
             )
     for name, array in levels.items():
         for n_rows, sentence in _similar_levels(name, array, joined.level_rows(name)):
@@ -95,10 +95,7 @@ def similar_keys(joined: Joined) -> Outcome:
 
 
 def _first_alike(joined: Joined, keys: pa.Table, texts: list[str]) -> NDArray[np.int64]:
-    """Return a number for each row, the same for keys that are spelled alike; -1 for all rows of a key but the first.
-
-    Rows of one key are a repeated key, which is another check's finding.
-    """
+    """Return a number a row, the same for keys that are spelled alike; -1 where it repeats a key, another's finding."""
     columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
     plain = joined.place if joined.place.min(initial=0) >= 0 else positions_in(keys, keys)
     own, first = np.unique(plain, return_index=True)[1], np.full(joined.n, -1, dtype=np.int64)
@@ -113,9 +110,8 @@ def _similar_levels(name: str, array: pa.Array, rows: NDArray[np.int64]) -> Iter
     twice = np.flatnonzero(np.bincount(spelled)[spelled] > 1)
     if twice.size:
         same, n_rows = twice[spelled[twice] == spelled[twice[0]]], int(rows[twice].sum())
-        examples = listed(repr(shown(array[int(i)].as_py())) for i in same)
-        sentence = f"{twice.size:,} values of {name!r} ({n_rows:,} rows) are {np.unique(spelled[twice]).size:,} but for"
-        yield n_rows, f"{sentence} case, blanks, padding, accents or punctuation: {examples}"
+        examples, n_spelled = listed(repr(shown(array[int(i)].as_py())) for i in same), np.unique(spelled[twice]).size
+        yield n_rows, f"{twice.size:,} values of {name!r} ({n_rows:,} rows) are {n_spelled:,} {BUT_FOR}: {examples}"
     if twins := _misspelled(array.to_pylist(), rows):
         n_rows, (rare, common) = int(rows[[*twins]].sum()), next(iter(twins.items()))
         sentence = f"{len(twins):,} rare values of {name!r} ({n_rows:,} rows) are a letter off a common one:"
@@ -123,12 +119,11 @@ def _similar_levels(name: str, array: pa.Array, rows: NDArray[np.int64]) -> Iter
 
 
 def _misspelled(names: list[str], rows: NDArray[np.int64]) -> dict[int, int]:
-    """Return rare values that are one letter off a common one, and which; none where they are few.
+    """Return rare values that are one letter off a common one of four times the rows, and which; none if few.
 
-    Of letters alone, six at least, and one that has four times the rows: other numbers are other things.
+    Of letters alone, six at least: other numbers are other things.
     """
-    of: dict[str, int] = {}
-    twins: dict[int, int] = {}
+    of, twins = dict[str, int](), dict[int, int]()
     for i in np.argsort(-rows, kind="stable").tolist():
         name = names[i].casefold().strip()
         if len(name) >= LETTERS and not any(letter.isdigit() for letter in name):
@@ -137,10 +132,6 @@ def _misspelled(names: list[str], rows: NDArray[np.int64]) -> dict[int, int]:
                 if other != i and COMMONER * rows[i] <= rows[other]:
                     twins[i] = other
     return twins if len(twins) > 1 and rows[[*twins]].sum() >= MISSPELLED * rows.sum() else {}
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind))
 
 
 def spelled_alike(column: pa.Array) -> pa.Array:
@@ -177,31 +168,23 @@ def time_overlap(joined: Joined) -> Outcome:
     # Strategies that know no time are held to what forward chaining without a gap would do.
     strategy = splitter if splitter.needs.time else ForwardChaining()
     late = {
-        place: train.size - strategy.trainable(rows, train, test).size
+        place: count
         for place, (train, test) in joined.sides()
-        if train.size and test.size
+        if train.size and test.size and (count := train.size - strategy.trainable(rows, train, test).size)
     }
-    by_place = {place: count for place, count in late.items() if count}
-    if not by_place:
+    if not late:
         return None
-    total, gap = sum(by_place.values()), splitter.get_params(deep=False).get("gap", 0)
+    total, gap = sum(late.values()), splitter.get_params(deep=False).get("gap", 0)
     purged = "purged" in strategy.promises
-    splits = {place.removeprefix("split "): count for place, count in by_place.items()}
+    splits = {place.removeprefix("split "): count for place, count in late.items()}
     what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
     condition = "" if rows.label_end is None or purged else " with a target that was known"
-    remedy = "split again by time"
-    if not splitter.needs.time:
-        remedy += f" (--strategy ForwardChaining --time {name})"
+    how = "" if splitter.needs.time else f" (--strategy ForwardChaining --time {name})"
     message = (
-        f"{amount(total, 'training row')} of {where(by_place)} {what}{condition}"
-        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
+        f"{amount(total, 'training row')} of {where(late)} {what}{condition}"
+        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time{how}."
     )
-    return Found(total, message, {"splits": splits}, SplitByTime(name))
-
-
-ID_LIKE = 0.99
-LEAST_ROWS = 50
-EXPECTED_REPEATS, LONG_NUMBERS = 10, 10**9
+    return Found(total, message, {"splits": splits}, Remedy(time=name))
 
 
 def id_like_features(features: Features) -> Outcome:
@@ -217,19 +200,17 @@ def id_like_features(features: Features) -> Outcome:
     if not alike:
         return None
     n, listing = len(alike), listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
-    sentence, them = f"{amount(n, 'feature')} {verb(n, 'names', 'name')} rows: {listing}", verb(n, "it", "them")
-    message = f"{sentence}; leave {them} out, or use {them} as the key."
-    return Found(n, message, {"features": alike}, DropFeatures(tuple(alike)))
+    what, them = f"{amount(n, 'feature')} {verb(n, 'names', 'name')} rows: {listing}", verb(n, "it", "them")
+    message = f"{what}; leave {them} out, or use {them} as the key."
+    return Found(n, message, {"features": alike}, Remedy(without=tuple(alike)))
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:
-    """Return whether so few repeats are no accident: not of whole numbers in a wide range, as populations are.
-
-    n numbers drawn from a range of R repeat one another about n^2 / 2R times.
-    """
+    """Return whether so few repeats are no accident: not of whole numbers in a wide range, as populations are."""
     if not pa.types.is_integer(column.type):
         return True
     least, most = pc.min_max(column).as_py().values()
+    # n numbers drawn from a range of R repeat one another about n^2 / 2R times.
     return bool(least >= LONG_NUMBERS or len(column) ** 2 >= 2 * EXPECTED_REPEATS * (most - least + 1))
 
 

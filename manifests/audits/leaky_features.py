@@ -11,7 +11,7 @@ import pandas as pd
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .columns import Array, Codes, Column, Target, auc, correlation, left_of, level_effect, ranks_of
-from .findings import DropFeatures, Found, Outcome, needed
+from .findings import Found, Outcome, Remedy, needed
 from .relatives import CHANCE
 from .sample import FEWEST_ROWS, LEAST_ROWS, Sample, predict_from_all, predict_from_one, usable
 
@@ -32,8 +32,8 @@ def target_like_features(targeted: Sample) -> Outcome:
     """Look for features that order the rows as the target does: |rank correlation| or AUC of at least .999.
 
     Of several classes the AUC is the mean over all pairs of the ten largest (Hand and Till, 2001, A simple
-    generalisation of the area under the ROC curve). Categories count by the correlation between two rows of a level,
-    of the class that they tell least. That a value is missing is a feature of its own. Times are not looked at.
+    generalisation of the area under the ROC curve); categories count by the class that they tell least. That a value
+    is missing is a feature of its own. Times are not looked at.
     """
     sample, n = targeted.labelled, targeted.labelled.rows.size
     needed(n >= FEWEST_ROWS, f"{n} rows with a target are too few to tell a copy of it from chance")
@@ -51,7 +51,7 @@ def _given_away(sample: Sample, features: dict[str, float], nearly: str, listing
         f"{sample.looked_at}; leave {verb(n, 'it', 'them')} out unless {verb(n, 'it is', 'they are')} known before the "
         "target is."
     )
-    return Found(n, message, {"features": features, **figures}, DropFeatures(tuple(features)))
+    return Found(n, message, {"features": features, **figures}, Remedy(without=tuple(features)))
 
 
 def _copies(sample: Sample) -> dict[str, float]:
@@ -65,12 +65,10 @@ def _likeness(column: Column, target: Target) -> float:
     present = ~np.isnan(column.values)
     n = np.count_nonzero(present)
     best = _in_its_order(present.astype(np.float64), target) if min(n, present.size - n) >= FEWEST_ROWS else 0.0
-    if n < FEWEST_ROWS:
-        return best
-    if column.kind != "category":
-        return max(best, _in_its_order(column.values[present], target.take(present)))
-    effects = [level_effect(outcome[:, None], column.codes) for outcome in target.outcomes.T]
-    return max(best, min(float(np.sqrt(e.share)) if e.chance < CHANCE else 0.0 for e in effects))
+    if n >= FEWEST_ROWS and column.kind == "category":
+        effects = [level_effect(outcome[:, None], column.codes) for outcome in target.outcomes.T]
+        return max(best, min(float(np.sqrt(e.share)) if e.chance < CHANCE else 0.0 for e in effects))
+    return max(best, _in_its_order(column.values[present], target.take(present))) if n >= FEWEST_ROWS else best
 
 
 def _in_its_order(values: Array, target: Target) -> float:
@@ -82,13 +80,9 @@ def _in_its_order(values: Array, target: Target) -> float:
 
 
 def giveaway_features(targeted: Sample) -> Outcome:
-    """Look for features that tell the target as nothing else does.
+    """Look for features that tell the target, out of fold, as nothing else does: no other one, nor all together.
 
-    Each feature's score is that of a small tree, or of its levels' means, on rows of folds that it was not learnt
-    from: mean AUC over the classes, or R² of the target's ranks. A warning needs a score of .95 (.96 for numbers) that
-    the other features do not come near, neither the best of them (.04; .15) nor all together. Strong features among
-    their like, as petal length beside petal width, are no finding; nor are copies of the target, which another check
-    finds.
+    Strong features among their like are no finding; nor are copies of the target, which another check finds.
     O(features x n log n) for at most 8,000 rows.
     """
     sample, target = targeted.learned, targeted.learned.target
@@ -100,9 +94,10 @@ def giveaway_features(targeted: Sample) -> Outcome:
     alike = {name: score for name, score in scores.items() if score >= least}
     copies = _copies(replace(sample, features=tuple(alike)))
     new = {name: score for name, score in alike.items() if name not in copies}
+    if not alike:
+        return None
     if not new:
-        why = f"{listed(alike)} {verb(len(alike), 'is', 'are')} all but the target, of which EF301 tells."
-        return Found(0, why) if alike else None
+        return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} all but the target, of which EF301 tells.")
     rest = [column for column in sample.feature_columns() if column.name in scores.keys() - alike.keys()]
     guess = predict_from_all(rest, target.outcomes, sample.blocks) if usable(rest) else None
     together = (0.0 if target.numeric else 0.5) if guess is None else target.score(guess)
@@ -113,17 +108,16 @@ def giveaway_features(targeted: Sample) -> Outcome:
         listing = listed(f"{name} ({score:.3f})" for name, score in alike.items())
         return Found(0, f"{listing} tell much of {target.name!r} alone ({target.measure}), as other features do.")
     listing = listed(f"{name} ({target.measure} {score:.3f})" for name, score in new.items())
-    beside = f"all {len(rest)} others together reach {together:.3f}" if rest else "there is no other feature"
-    return _given_away(sample, new, "alone nearly", f"{listing}; {beside}", others_together=together)
+    listing += f"; all {len(rest)} others together reach {together:.3f}" if rest else "; there is no other feature"
+    return _given_away(sample, new, "alone nearly", listing, others_together=together)
 
 
 def _scores(sample: Sample) -> dict[str, float]:
     """Return how well each feature alone tells the target, out of fold; nothing where there is too little to learn."""
     target = sample.target
-    # Every outcome must vary outside each block, so that there is something to learn.
     outside = [target.outcomes[sample.blocks != block] for block in np.unique(sample.blocks)]
-    varies = all(rows.size and (np.ptp(rows, axis=0) > 0).all() for rows in outside)
-    if target.outcomes.size < LEAST_ROWS or not varies:
+    # Every outcome must vary outside each block, so that there is something to learn.
+    if target.outcomes.size < LEAST_ROWS or not all(rows.size and np.ptp(rows, axis=0).all() for rows in outside):
         return {}
     return {
         column.name: _score_alone(column, target, sample.blocks)
@@ -160,13 +154,11 @@ NUMBER = r"([-+]?\d+\.?\d*)\s?([kKmM]?)"
 def computed_target(learned: Sample) -> Outcome:
     """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
-    Least squares on the numbers, learnt from the other folds, may explain .998 of the target's variance (.99 by two or
-    three of one weight), or of its logarithm's by the logarithms where all are positive. Times count as days, texts as
-    the first number in them. One feature may put the rows in the target's order (.997) or cut it into bands that do not
-    overlap. O(rows x features^2) for at most 8,000 rows.
+    Out of fold, by least squares on the numbers or their logarithms; times count as days, texts as the first number in
+    them. One feature may put the rows in the target's order or cut it into bands. O(rows x features^2) for at most
+    8,000 rows.
     """
-    target = learned.target
-    needed(target.numeric, "the target is not a number")
+    needed(learned.target.numeric, "the target is not a number")
     numbers = [*_numbers(learned)]
     if not (sign := _restated(learned, numbers) or _formula(learned, numbers)):
         n, rows = len(numbers), learned.rows.size
@@ -174,10 +166,10 @@ def computed_target(learned: Sample) -> Outcome:
         return None
     how, names, score = sign
     message = (
-        f"features make up {target.name!r}: {how}{learned.looked_at}; leave out those that are not known before the "
-        f"target is (exclude {listed(names)})."
+        f"features make up {learned.target.name!r}: {how}{learned.looked_at}; leave out those that are not known "
+        f"before the target is (exclude {listed(names)})."
     )
-    return Found(1, message, {"features": names, "score": score}, DropFeatures(tuple(names)))
+    return Found(1, message, {"features": names, "score": score}, Remedy(without=tuple(names)))
 
 
 def _are_enough(rows: int, n: int) -> bool:
@@ -187,17 +179,15 @@ def _are_enough(rows: int, n: int) -> bool:
 def _numbers(sample: Sample) -> Iterator[Column]:
     """Yield the numbers, times in days of the data's own unit, and the first number in each text."""
     for column in sample.feature_columns():
-        values = numbers_in(column) if column.kind == "category" else column.values
-        if column.kind == "time":
-            values = values / 86_400e6 if np.nanmax(np.abs(values), initial=0) > 1e9 else values
+        values = column.values
+        if column.kind == "category":  # 780 of '€ 0.78k p.m.'
+            parts = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True).str.extract(NUMBER)
+            thousands = parts[1].str.lower().map({"k": 1e3, "m": 1e6}).fillna(1.0)
+            values = column.by_level(parts[0].astype(float) * thousands)
+        if column.kind == "time" and np.nanmax(np.abs(values), initial=0) > 1e9:
+            values = values / 86_400e6
         if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS and np.ptp(values[np.isfinite(values)]) > 0:
             yield replace(column, kind="number", values=values, whole=None)
-
-
-def numbers_in(column: Column) -> Array:
-    """Return the first number in each text of a column, 780 of '€ 0.78k p.m.'; NaN where there is none."""
-    parts = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True).str.extract(NUMBER)
-    return column.by_level(parts[0].astype(float) * parts[1].str.lower().map({"k": 1e3, "m": 1e6}).fillna(1.0))
 
 
 def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
@@ -210,12 +200,10 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
             score = max(score, abs(alike))
     order = np.argsort(target.values, kind="stable")
     for column in sample.feature_columns():
-        codes = column.codes[order] + 1
-        sizes = np.bincount(codes)
-        sizes = sizes[sizes > 0]
+        codes = column.codes[order]
+        sizes = np.unique(codes, return_counts=True)[1]
         rest, cuts = order.size - int(sizes.max()), sizes.size - 1
-        changes = int(np.count_nonzero(np.diff(codes)))
-        if 2 <= cuts < min(MOST_BANDS, 0.1 * rest) and changes <= cuts + OUT_OF_BAND * rest:
+        if 2 <= cuts < min(MOST_BANDS, 0.1 * rest) and np.count_nonzero(np.diff(codes)) <= cuts + OUT_OF_BAND * rest:
             signs.setdefault(column.name, f"{column.name} cuts it into {sizes.size} bands that do not overlap")
             score = 1.0
     return (listed(signs.values()), [*signs], score) if signs else None
@@ -256,10 +244,9 @@ def _written(weights: dict[str, float], product: bool) -> str:
     elif product:
         formula = " * ".join(name if abs(p - 1.0) < 0.005 else f"{name}^{p:.3g}" for name, p in weights.items())
     else:
-        sizes = ["" if abs(abs(w) - 1.0) < 0.005 else f"{abs(w):.3g} * " for w in weights.values()]
-        terms = (f"{'-' if weights[name] < 0 else '+'} {size}{name}" for name, size in zip(weights, sizes, strict=True))
-        formula = " ".join(terms).removeprefix("+ ")
-    return f"{formula} is nearly it{', up to a factor' * product}"
+        terms = {name: name if abs(abs(w) - 1.0) < 0.005 else f"{abs(w):.3g} * {name}" for name, w in weights.items()}
+        formula = " ".join(f"{'-' if weights[name] < 0 else '+'} {term}" for name, term in terms.items())
+    return f"{formula.removeprefix('+ ')} is nearly it{', up to a factor' * product}"
 
 
 def _sum(X: Array, outcome: Array, blocks: Codes) -> tuple[list[int], float, float] | None:
@@ -270,11 +257,10 @@ def _sum(X: Array, outcome: Array, blocks: Codes) -> tuple[list[int], float, flo
     # Columns have mean 0 and spread 1, so this is the largest squared correlation.
     alone = float(np.square(X.T @ centred).max() / (outcome.size * np.square(centred).sum()))
     chosen, most_left = list[int](), max(2.0 * (1.0 - score), 1e-4) * np.square(centred).sum()
-    # The next is always the column that explains most of what is left.
     while len(chosen) < min(X.shape[1], 4 * MOST_SHOWN) and np.square(left).sum() > most_left:
         gains = np.abs(X.T @ left)
         gains[chosen] = -1.0
-        chosen.append(int(np.argmax(gains)))
+        chosen.append(int(np.argmax(gains)))  # the column that explains most of what is left
         left = left_of(centred, X[:, chosen])
     for column in list(chosen):  # what a later one made needless is left out again
         fewer = [i for i in chosen if i != column]

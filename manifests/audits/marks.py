@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
 from .columns import LEAST_LEVELS, Array, Codes, Column, correlation, f_chance, left_of, level_effect
-from .findings import DropFeatures, Found, Outcome, needed
+from .findings import Found, Outcome, Remedy, needed
 from .sample import BY_CHANCE, Sample
 
 LEAST_ROWS, LEAST_SHARE = 10, 0.01
@@ -33,7 +33,7 @@ class Mark:
     words: str
     column: str
     codes: Codes
-    labels: tuple[Any, ...]
+    labels: tuple[Any, ...] = (False, True)  # ...: of the usual value, which is no mark
     numbers: Column | None = None
 
 
@@ -41,10 +41,8 @@ def pure_levels(learned: Sample) -> Outcome:
     """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
 
     Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
-    One counts if at least 1 % of the rows have it, .99 of them are of one class, which is not the rule (.7), it holds a
-    tenth of that class, and chance brings that forth with .03 / 15 over all levels; of a number its neighbours on the
-    scale are the measure. Where the column's other levels tell as much it is a feature and no mark. A part of a key, or
-    of a text that names rows, may explain .1 of the target. O(columns x n log n) for at most 8,000 rows.
+    Where the column's other levels tell as much it is a feature and no mark. O(columns x n log n) for at most 8,000
+    rows.
     """
     marks = [] if learned.target.numeric else [*_marks(learned)]
     signs = {mark.column: sign for mark in marks if (sign := _pure(mark, learned, marks))}
@@ -55,7 +53,7 @@ def pure_levels(learned: Sample) -> Outcome:
         f"{listed(signs.values())}{learned.looked_at}: known only after {learned.target.name!r}, or its mark; exclude "
         f"{listed(signs)} unless known before."
     )
-    return Found(len(signs), message, {"features": [*signs]}, DropFeatures(tuple(signs)))
+    return Found(len(signs), message, {"features": [*signs]}, Remedy(without=tuple(signs)))
 
 
 def _marks(sample: Sample) -> Iterator[Mark]:
@@ -66,11 +64,11 @@ def _marks(sample: Sample) -> Iterator[Mark]:
         if column.kind != "category":
             yield Mark(repr(column.name), column.name, column.codes + 1, (), column)
             more = column.decimals >= np.median(column.decimals) + MORE_DIGITS
-            yield Mark(f"more digits than usual in {column.name!r}", column.name, more.astype(np.int64), (False, True))
+            yield Mark(f"more digits than usual in {column.name!r}", column.name, more.astype(np.int64))
         else:
             yield Mark(repr(column.name), column.name, column.codes + 1, (None, *column.texts))
-            for word, holds in words_of(column).items():
-                yield Mark(f"word {shown(word)} in {column.name!r}", column.name, holds.astype(np.int64), (False, True))
+            for word, holds in _words_of(column).items():
+                yield Mark(f"word {shown(word)} in {column.name!r}", column.name, holds.astype(np.int64))
         sizes = np.bincount(column.codes[present], minlength=1)
         if sizes.max() >= COMMON * present.size:
             usual = column.codes == sizes.argmax()
@@ -78,7 +76,7 @@ def _marks(sample: Sample) -> Iterator[Mark]:
             yield Mark(words, column.name, (present & ~usual).astype(np.int64), (..., True))
         if not present.all():
             with_gaps += 1
-            yield Mark(f"a gap in {column.name!r}", column.name, (~present).astype(np.int64), (False, True))
+            yield Mark(f"a gap in {column.name!r}", column.name, (~present).astype(np.int64))
     if with_gaps > 1:
         yield Mark("the number of gaps in a row", "gaps", gaps, tuple(range(int(gaps.max()) + 1)))
 
@@ -88,7 +86,7 @@ MOST_WORDS, MOST_PARTS = 100, 12
 PIECES = r"\d+|[^\W\d_]+"  # of a text: what separators set off, and digits from letters
 
 
-def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
+def _words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
     """Return the rows that hold each of the commonest words of a text of several; at most 100 words."""
     held = [set(re.findall(r"\w+", text.casefold())) for text in column.texts]
     if not held or np.mean([len(words) for words in held]) < WORDS:
@@ -104,8 +102,8 @@ def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
 def parts_of(column: Column, regular: bool = False) -> Iterator[tuple[str, str, str | None, Codes]]:
     """Yield what separators set off in texts, and digits from letters, alone and as beginnings.
 
-    Of each its place in words, what takes it in pandas, the first text's, and each row's code. ``regular``: of texts
-    alone of which most have as many parts, or as many characters and no parts.
+    Of each its place in words, what takes it in pandas, the first text's, and each row's code. ``regular``: none
+    unless most texts have as many parts, or as many characters and no parts.
     """
     texts = pd.Series(column.texts if column.kind == "category" else [], dtype=object)
     pieces: Any = texts.str.findall(PIECES)
@@ -128,12 +126,11 @@ def _written(column: Column, value: float) -> str:
 
 def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
     classes = np.unique(sample.target.values, return_inverse=True)[1]
-    base = np.bincount(classes) / classes.size
+    base, least = np.bincount(classes) / classes.size, max(LEAST_ROWS, LEAST_SHARE * classes.size)
     table = np.bincount(mark.codes * base.size + classes, minlength=(mark.codes.max() + 1) * base.size)
     table = table.reshape(-1, base.size)
-    sizes, most = table.sum(axis=1), table.argmax(axis=1)
-    top, usual = table.max(axis=1), base[most]
-    least = max(LEAST_ROWS, LEAST_SHARE * classes.size)
+    sizes, top, most = table.sum(axis=1), table.max(axis=1), table.argmax(axis=1)
+    usual = base[most]
     pure = (sizes >= least) & (top >= PURE * sizes) & (usual <= USUAL)
     pure &= (top >= OF_ITS_CLASS * usual * classes.size) & (sizes < classes.size)
     for level in np.flatnonzero(pure):
@@ -145,20 +142,17 @@ def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
             near = np.argsort(away, kind="stable")[: sizes[level]]
             own = max(own, float((classes[near] == most[level]).mean()))
         tried = sum(np.count_nonzero(np.bincount(each.codes) >= least) for each in marks)
-        if binom.sf(top[level] - 1, sizes[level], own) * tried >= BY_CHANCE:
-            continue
-        if np.bincount(classes[~rows]).max() >= PURE * np.count_nonzero(~rows):
-            continue  # all of the column tells it: a copy, of which another check speaks
+        by_chance = binom.sf(top[level] - 1, sizes[level], own) * tried >= BY_CHANCE
+        # All of the column tells it: a copy, of which another check speaks.
+        copies = np.bincount(classes[~rows]).max() >= PURE * np.count_nonzero(~rows)
         same = np.isin(mark.codes, np.flatnonzero(pure & (most == most[level])))  # one class may have several codes
-        if _elsewhere(mark, ~same, sample.target.outcomes) < ELSEWHERE:
+        if not by_chance and not copies and _elsewhere(mark, ~same, sample.target.outcomes) < ELSEWHERE:
             row = int(np.flatnonzero(rows & (classes == most[level]))[0])
             label = mark.labels[level] if mark.numbers is None else _written(mark.numbers, mark.numbers.values[row])
             of = sample.joined.column(sample.target.name)[int(sample.rows[row])].as_py()
             what = mark.words if label is True else f"{mark.words} = {shown(label)}"
-            return (
-                f"{what} has {sample.target.name!r} = {shown(of)} in {top[level]:,} of {sizes[level]:,} rows "
-                f"({usual[level]:.0%} of all)"
-            )
+            how_many = f"in {top[level]:,} of {sizes[level]:,} rows ({usual[level]:.0%} of all)"
+            return f"{what} has {sample.target.name!r} = {shown(of)} {how_many}"
     return ""
 
 
@@ -173,16 +167,15 @@ def _elsewhere(mark: Mark, rest: Any, outcomes: Array) -> float:
 def _identifier_parts(sample: Sample) -> dict[str, str]:
     keys = sample.key_columns()
     texts = [c for c in sample.feature_columns() if c.kind == "category" and c.n_levels >= NAMES_ROWS * c.values.size]
-    parts = [(column, *part) for column in [*keys, *texts] for part in parts_of(column, regular=True)]
+    parts = [(column, words, codes) for column in [*keys, *texts] for words, _, _, codes in parts_of(column, True)]
     signs: dict[str, str] = {}
-    for column, words, _, _, codes in parts:
+    for column, words, codes in parts:
         # Parts of a key with more levels may be an entity, which is another check's question.
-        if not 1 <= codes.max() < (LEAST_LEVELS - 1 if column in keys else codes.size / 20 - 1):
-            continue
-        effect, name = level_effect(sample.target.outcomes, codes), column.name
-        if effect.chance * len(parts) < BY_CHANCE and effect.within > LEAST_EFFECT:
-            sentence = f"{words} of {name!r} tells {effect.within:.0%} of the variance of {sample.target.name!r}"
-            signs.setdefault(name, sentence)
+        if 1 <= codes.max() < (LEAST_LEVELS - 1 if column in keys else codes.size / 20 - 1):
+            effect, name = level_effect(sample.target.outcomes, codes), column.name
+            if effect.chance * len(parts) < BY_CHANCE and effect.within > LEAST_EFFECT:
+                tells = f"tells {effect.within:.0%} of the variance of {sample.target.name!r}"
+                signs.setdefault(name, f"{words} of {name!r} {tells}")
     return signs
 
 
@@ -196,10 +189,8 @@ RELATED = 3.0  # standard errors of a correlation, from which columns are no evi
 def filled_cells(learned: Sample) -> Outcome:
     """Look for numbers whose gaps were filled with the help of the target.
 
-    Filled are cells with more digits than their column is written with, that scatter half as much as the others around
-    what the other columns say. The target may not explain more of what these leave open there than in measured cells,
-    by a tenth (an F test, and one of two correlations, with .03 / 15 over all columns).
-    O(columns x n x 30^2) for at most 8,000 rows.
+    Filled are cells with more digits than usual that scatter less around what the other columns say; the target may
+    not explain more there than in measured cells. O(columns x n x 30^2) for at most 8,000 rows.
     """
     target, signs, rows = learned.target, dict[str, str](), dict[str, list[int]]()
     outcomes = np.column_stack([_scaled(target.values), target.outcomes]) if target.numeric else target.outcomes
@@ -227,7 +218,7 @@ def filled_cells(learned: Sample) -> Outcome:
         f"cells that were computed know {target.name!r}, which tells more there of what the other columns leave open: "
         f"{listed(signs.values())}{learned.looked_at}; fill gaps in the model's pipeline, without the target."
     )
-    return Found(len(signs), message, {"features": [*signs], "rows": rows}, DropFeatures(tuple(signs)))
+    return Found(len(signs), message, {"features": [*signs], "rows": rows}, Remedy(without=tuple(signs)))
 
 
 def _scaled(values: Array) -> Array:
@@ -247,11 +238,8 @@ def _gain(z: Array, space: Array, outcomes: Array) -> tuple[float, float, float,
 def chosen_features(learned: Sample) -> Outcome:
     """Look whether the features are the best of many that were tried on all rows, tested ones included.
 
-    The noise of which the best is chosen lies just beyond a cut: its correlations with the target, in standard errors,
-    lie closer together than the errors of sampling let those of honest features lie, whatever these are worth. Asked of
-    ten numbers at least, four fifths of all features, whose p-values are below .05 and a fifth of any other's; their
-    errors may scatter so little with a chance of .03 / 15 (chi-squared). Numbers that go with each other are no
-    evidence. O(columns^2 x n) for at most 8,000 rows.
+    The best of noise lie just beyond a cut: their correlations with the target, in standard errors, lie closer together
+    than those of honest features can (chi-squared). O(columns^2 x n) for at most 8,000 rows.
     """
     target, least = learned.target, max(LEAST_CHOSEN, int(np.ceil(CHOSEN * len(learned.features))))
     numbers = [c for c in learned.feature_columns() if c.kind == "number" and c.n_levels > 1 and (c.codes >= 0).all()]

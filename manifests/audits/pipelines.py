@@ -52,21 +52,17 @@ def leaks_of(build: Any, joined: Joined) -> list[Leak] | SplitError:
     name = f"{build.__module__}:{build.__qualname__}" if inspect.isroutine(build) else type(build).__name__
     if columns.target is None:
         return SplitError("the split names no target, which is what features must not know; name it (--target).")
-    data = joined.source.table().to_pandas().dropna(subset=[columns.target])
-    roles: Any = {"key": columns.key, "target": columns.target, "group": columns.grouped, "time": columns.time}
+    data, roles = joined.source.table().to_pandas().dropna(subset=[columns.target]), columns
     try:
-        leaks = audit_pipeline(build, data, **roles)
+        leaks = audit_pipeline(build, data, key=roles.key, target=columns.target, group=roles.grouped, time=roles.time)
     except SplitError as error:
         return SplitError(f"{name} could not be audited: {error}")
     return [leak.model_copy(update={"message": f"{name}: {leak.message}"}) for leak in leaks]
 
 
 def outcome_of(question: Question, leaks: list[Leak] | SplitError) -> Outcome:
-    """Return the leaks of one question as a finding; its figure are the columns that know what they must not.
-
-    Where a build could not be audited the first question says so.
-    """
-    if isinstance(leaks, SplitError):
+    """Return the leaks of one question as a finding; its figure are the columns that know what they must not."""
+    if isinstance(leaks, SplitError):  # the first question says so
         needed(question == QUESTIONS[0], "the build could not be audited")
         raise leaks
     leaks = [leak for leak in leaks if leak.question == question]
@@ -88,7 +84,7 @@ def audit_pipeline(
     group: str | list[str] | None = None,
     time: str | None = None,
 ) -> list[Leak]:
-    """Return what features know that they must not, by building them again from changed data; [] if nothing.
+    """Return what features know that they must not, by building them some twenty times from changed data.
 
     ``build`` is ``build(train, test)``, ``build(frame)``, or a transformer or pipeline of scikit-learn (a copy is
     fitted to training rows). Test rows are the later two fifths by ``time``, half of the groups, or half of the rows
@@ -96,33 +92,25 @@ def audit_pipeline(
     targets of test rows and half of these rows, which may move no feature of the (other) test rows; and, eight times,
     the targets of a fifteenth of the training rows, which the features of these rows may not follow (out-of-fold
     encoders do not). Of rows that were made before any split, one that is changed may reach one. What it is worth: the
-    R² of a small model on the test rows, with features built of all rows, less that with a quarter of the test rows
-    built at a time, their targets exchanged. Fits to test rows that are worth less than a point are a note. Builds some
-    twenty times. Raises SplitError where there are too few rows, or the build fails.
+    R² of a small model on the test rows, with features built of all rows, less that with a quarter of them built at a
+    time, their targets exchanged; below a point it is a note. Raises SplitError for too few rows, and a failing build.
     """
     data = data.reset_index(drop=True)
     if len(data) < LEAST_ROWS:
         raise SplitError(f"{len(data)} rows are too few to change some and watch the others; {LEAST_ROWS} would do.")
     keys, groups = ([names] if isinstance(names, str) else [*(names or [])] for names in (key, group))
-    train, test = _sides(data, groups, time)
-    inputs: list[Any] = [name for name in data if name not in {*keys, target, *groups, time}]
-    build = build() if isinstance(build, type) else build
-    look = _Look(build, data, train, test, inputs, [*keys, target], target, time is not None)
-    with warnings.catch_warnings(), in_one_thread():
-        warnings.simplefilter("ignore")
-        return [*look.leaks()]
-
-
-def _sides(data: pd.DataFrame, groups: list[str], time: str | None) -> tuple[Rows, Rows]:
-    stream = Stream(0, AUDITING, 20)
     if time is not None:
         order = data[time].rank(method="dense").to_numpy()
         late = order > 0.6 * order.max()
     else:
         codes = data.groupby(groups, dropna=False).ngroup().to_numpy() if groups else np.arange(len(data))
-        n = int(codes.max()) + 1
-        late = (stream.permutation(n) < n // 2)[codes]
-    return np.flatnonzero(~late), np.flatnonzero(late)
+        late = (Stream(0, AUDITING, 20).permutation(int(codes.max()) + 1) < (int(codes.max()) + 1) // 2)[codes]
+    inputs: list[Any] = [name for name in data if name not in {*keys, target, *groups, time}]
+    build, sides = build() if isinstance(build, type) else build, (np.flatnonzero(~late), np.flatnonzero(late))
+    look = _Look(build, data, *sides, inputs, [*keys, target], target, time is not None)
+    with warnings.catch_warnings(), in_one_thread():
+        warnings.simplefilter("ignore")
+        return [*look.leaks()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +153,8 @@ class _Look:
 
         pipeline = clone(self.build)
         pipeline = pipeline[:-1] if hasattr(pipeline, "steps") and not hasattr(pipeline, "transform") else pipeline
-        X, Z = (rows.drop(columns=self.apart) for rows in (train, test))
-        return pipeline.fit_transform(X, train[self.target]), pipeline.transform(Z)
+        X = pipeline.fit_transform(train.drop(columns=self.apart), train[self.target])
+        return X, pipeline.transform(test.drop(columns=self.apart))
 
     def _features(self, table: Any) -> pd.DataFrame:
         table = table[0] if isinstance(table, tuple) else table
@@ -182,21 +170,20 @@ class _Look:
 
     def leaks(self) -> Iterator[Leak]:
         first, tested = self.built(self.data)
-        noise = _moved(first, self.built(self.data)[0])
-        if noise:
+        if noise := _moved(first, self.built(self.data)[0]):
             what = f"two builds of the same rows differ in {listed(noise)}; fix the seeds."
             yield Leak(question="unstable", severity="note", columns=list(noise), message=what)
         if self.whole and len(first) + len(tested) != len(self.data):
             yield from self._rows_made(first)
             return
-        others = "later rows" if self.in_time else "test rows"
-        for question, columns in (("target_of_others", [self.target]), ("features_of_others", self.inputs)):
-            changed = self.built(_shaken(self.data, self.test, columns))
-            what = "targets" if question == "target_of_others" else "features"
-            if moved := _moved(first, changed[0], noise):
-                yield self._leak(question, moved, self.train, f"training features move with the {what} of {others}")
-            if not self.whole and what == "targets" and (moved := _moved(tested, changed[1], noise)):
-                yield self._leak("own_target", moved, self.test, "features of test rows move with their targets")
+        of, what = "later rows" if self.in_time else "test rows", "training features move with the"
+        train, test = self.built(_shaken(self.data, self.test, [self.target]))
+        if moved := _moved(first, train, noise):
+            yield self._leak("target_of_others", moved, self.train, f"{what} targets of {of}")
+        if not self.whole and (moved := _moved(tested, test, noise)):
+            yield self._leak("own_target", moved, self.test, "features of test rows move with their targets")
+        if moved := _moved(first, self.built(_shaken(self.data, self.test, self.inputs))[0], noise):
+            yield self._leak("features_of_others", moved, self.train, f"{what} features of {of}")
         if not self.whole and not self.in_time:
             half = Stream(0, AUDITING, 21).permutation(len(self.test))[: len(self.test) // 2]
             batch = self.built(_shaken(self.data, self.test[half], self.inputs))[1]
@@ -212,15 +199,17 @@ class _Look:
         listing = [f"{name} ({f'{moved[name]:.2g} sd' if moved[name] < np.inf else 'comes or goes'})" for name in top]
         points, error = self.worth
         cost = f"; worth {points:.1f} points of R²" if points is not None and points > 0 else ""
-        cure = "encode it out of fold" if question == "own_target" else "fit it on the training rows alone"
-        cure = "shift it by one, so that it ends before the row" if self.in_time and question != "own_target" else cure
-        costs = points is not None and points >= POINTS and points > 2.0 * error
-        harmless: Any = "note" if question == "features_of_others" and not self.in_time else "warning"
-        severity: Any = "error" if costs or question in ("target_of_others", "own_target") else harmless
-        return Leak(
-            question=question, severity=severity, columns=top, rows=rows[:10].tolist(), points=points,
-            message=f"{what}: {amount(len(moved), 'column')}, {listed(listing, most=4)}{cost}; {cure}.",
-        )  # fmt: skip
+        cure = "fit it on the training rows alone"
+        if question == "own_target":
+            cure = "encode it out of fold"
+        elif self.in_time:
+            cure = "shift it by one, so that it ends before the row"
+        severity: Any = "note" if question == "features_of_others" and not self.in_time else "warning"
+        if question in ("target_of_others", "own_target") or (points or 0.0) >= max(POINTS, 2.0 * error):
+            severity = "error"
+        message = f"{what}: {amount(len(moved), 'column')}, {listed(listing, most=4)}{cost}; {cure}."
+        rest: Any = {"columns": top, "rows": rows[:10].tolist(), "points": points}
+        return Leak(question=question, severity=severity, message=message, **rest)
 
     @cached_property
     def worth(self) -> tuple[float | None, float]:
@@ -248,8 +237,8 @@ class _Look:
     def _rows_made(self, first: pd.DataFrame) -> Iterator[Leak]:
         if len(first) < len(self.data):
             what = f"{len(self.data):,} rows became {len(first):,}, and nothing says which: no other question was asked"
-            cure = "leave rows out before the split, or inside the training fold."
-            yield Leak(question="rows_made", severity="warning", message=f"{what}; {cure}")
+            what += "; leave rows out before the split, or inside the training fold."
+            yield Leak(question="rows_made", severity="warning", message=what)
             return
 
         def rows_of(frame: pd.DataFrame) -> pd.Series:
@@ -263,8 +252,8 @@ class _Look:
             reach.append(int((~again.isin(whole)).sum()))
         if max(reach) > 1:
             what = f"{len(self.data):,} rows became {len(first):,}, and one row reaches up to {max(reach)} of them"
-            cure = "on both sides of a split; resample inside the training fold."
-            yield Leak(question="rows_made", severity="error", message=f"{what}, {cure}")
+            what += ", on both sides of a split; resample inside the training fold."
+            yield Leak(question="rows_made", severity="error", message=what)
 
     def _own_target(self, first: pd.DataFrame) -> dict[str, float]:
         """Return the features that follow their own row's target, by correlation over rebuilds with some exchanged."""
@@ -280,9 +269,10 @@ class _Look:
             again = _numbers(self.built(self.data.assign(**{self.target: targets}))[0])
             if len(again) == len(first) == len(self.train):
                 steps.append((again - own).iloc[some].assign(**{self.target: y[drawn]}))
-        follows: dict[str, float] = {}
-        differences = pd.concat(steps).replace([np.inf, -np.inf], np.nan) if steps else first[:0]
-        for name in first if steps else ():
+        if not steps:
+            return {}
+        follows, differences = dict[str, float](), pd.concat(steps).replace([np.inf, -np.inf], np.nan)
+        for name in first:
             dx, dy = differences[[name, self.target]].dropna().to_numpy().T
             varies = dx.size > 20 and dx.std() > 1e-9 < dy.std()
             if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < BY_CHANCE:
@@ -340,11 +330,10 @@ def _moved(one: pd.DataFrame, other: pd.DataFrame, noise: dict[str, float] | Non
         a, b = one[name], other[name]
         if pd.api.types.is_numeric_dtype(a) and pd.api.types.is_numeric_dtype(b):
             x, z = _number(a), _number(b)
-            far = np.abs(np.nan_to_num(x - z)).mean()
-            gaps = float((np.isnan(x) != np.isnan(z)).mean())
-            size = gaps + (far / (np.nanstd(x) + 1e-12) if far > 1e-9 * (np.nanmean(np.abs(x)) + 1e-12) else 0.0)
+            far, size = np.abs(np.nan_to_num(x - z)).mean(), (np.isnan(x) != np.isnan(z)).mean()
+            size += far / (np.nanstd(x) + 1e-12) if far > 1e-9 * (np.nanmean(np.abs(x)) + 1e-12) else 0.0
         else:
-            size = float(((a.astype(str).to_numpy() != b.astype(str).to_numpy()) & ~(a.isna() & b.isna())).mean())
+            size = ((a.astype(str).to_numpy() != b.astype(str).to_numpy()) & ~(a.isna() & b.isna())).mean()
         if size > 1e-7 + 5.0 * (noise or {}).get(name, 0.0):
             moved[str(name)] = float(size)
     return moved

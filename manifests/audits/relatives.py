@@ -14,23 +14,11 @@ from evenfold.splitters.errors import is_deployed
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance, joined_by
 from scipy.spatial import cKDTree
-from scipy.special import ndtri
 from scipy.stats import t
 
-from .columns import (
-    LEAST_LEVELS,
-    Array,
-    Codes,
-    Column,
-    alone,
-    correlation,
-    count_pairs,
-    level_effect,
-    level_means,
-    several,
-)
+from .columns import LEAST_LEVELS, Array, Codes, Column, alone, are_one, count_pairs, level_effect, level_means, several
 from .duplicates import MOST_SEARCHED, PROJECTED
-from .findings import Found, KeepTogether, Outcome
+from .findings import Found, Outcome, Remedy
 from .marks import PIECES, parts_of
 from .sample import BLOCKS, BY_CHANCE, Sample, at_stake, crossings, predict_from_all, usable
 
@@ -45,7 +33,7 @@ MOST_OF_ALL, LEAST_CROSSING = 0.3, 0.1  # of rows, in one chain: they fill the s
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A tie between rows: in words, each row's code (-1 where none), and the ``group:`` line.
+    """A tie between rows: in words, each row's code (-1 where none), and the column to name as group.
 
     ``made_of``: what is first to be written into a column of that name, as pandas writes it; empty where it is one.
     ``least``: the share of the target's variance that must lie between levels, where that is asked.
@@ -58,32 +46,27 @@ class Candidate:
     least: float = LEAST_EFFECT
     columns: tuple[Column, ...] = ()
 
-    @property
-    def remedy(self) -> str:
-        """Return the cure, for a specification and at a terminal."""
-        if not self.group:
-            return "keep together what was recorded together: name its column as group (--group)"
-        recipe = f"in pandas table[{self.group!r}] = {self.made_of}"
-        first = f"write a column {self.group!r} into the data ({recipe}) and " if self.made_of else ""
-        return f"{first}split with `group: {self.group}` (--group {self.group})"
+
+def split_by(group: str, made_of: str = "") -> str:
+    """Return the cure of keeping a group whole, for a specification and at a terminal."""
+    if not group:
+        return "keep together what was recorded together: name its column as group (--group)"
+    first = f"write a column {group!r} into the data (in pandas table[{group!r}] = {made_of}) and " if made_of else ""
+    return f"{first}split with `group: {group}` (--group {group})"
 
 
 def relatives(tied: Sample) -> Outcome:
     """Look for rows that agree in several columns, or lie much closer than usual, and whose targets agree beyond that.
 
-    Columns that agree together three times as often as each alone would make them are an identity that nobody named:
-    households, pupils, orders. Numbers whose local dimension falls at small scale hold windows, bursts or twins. Either
-    is proposed as a group, and counts where what a model that saw no relative leaves of the targets agrees among
-    relatives by .1 of its variance, and by as much beyond the nearest strangers (a t test over the clusters, thrice
-    whose chance is below .03 / 15). What costs little is a note. At most 4,000 rows are looked at, clusters whole.
-    O(columns^2 x n log n).
+    So must what a model that saw no relative leaves of the targets, beyond the nearest strangers (a t test over the
+    clusters). What costs little is a note. At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
     """
-    return not_whole(tied, [*(together(columns, "cluster") for columns in _sets(tied)), *_chains(tied)])
+    return _not_whole(tied, [*(_agreeing(columns, "cluster") for columns in _sets(tied)), *_chains(tied)])
 
 
-def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
+def _not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     """Return which candidates tie rows together that share targets and lie apart, the one that agrees most first."""
-    hits = {each: sharing for each in candidates if (sharing := shared(sample, each, len(candidates)))}
+    hits = {each: sharing for each in candidates if (sharing := _shared(sample, each, len(candidates)))}
     if not hits:
         return None
     best, *others = sorted(hits, key=lambda each: (not hits[each][2], -round(hits[each][0], 6)))
@@ -96,13 +79,13 @@ def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     message = (
         f"{n_rows:,} rows {best.how}, in {n_clusters:,} clusters, and {sample.target.name!r} agrees there beyond the "
         f"nearest strangers (correlation {hits[best][0]:.2f} of what the features leave){sample.looked_at}{also}; "
-        f"{apart:,} of them are in {where}. If the model will meet new ones, {best.remedy}."
+        f"{apart:,} of them are in {where}. If the model will meet new ones, {split_by(best.group, best.made_of)}."
     )
     figures = {"clusters": n_clusters, "folds": places, "chance": {each.how: hits[each][1] for each in hits}}
-    return Found(apart, message, figures, KeepTogether(units), harmless=not hits[best][2])
+    return Found(apart, message, figures, Remedy(units=units), harmless=not hits[best][2])
 
 
-def together(columns: Sequence[Column], group: str, least: float = LEAST_EFFECT) -> Candidate:
+def _agreeing(columns: Sequence[Column], group: str, least: float = LEAST_EFFECT) -> Candidate:
     """Return the candidate of the rows that agree in all of some columns."""
     names, table = [column.name for column in columns], pd.DataFrame({i: c.codes for i, c in enumerate(columns)})
     codes: Codes = np.where((table < 0).all(axis=1), -1, table.groupby([*table]).ngroup())  # gaps alone tie nothing
@@ -129,14 +112,6 @@ def _sets(sample: Sample) -> list[list[Column]]:
     return [each for each in sets if len(each) > 1]
 
 
-def are_one(a: Column, b: Column, most: float) -> bool:
-    """Return whether two columns put the rows in one order, by a rank correlation above ``most``."""
-    if "category" in (a.kind, b.kind):
-        return False
-    present = (a.codes >= 0) & (b.codes >= 0)
-    return bool(present.any()) and abs(correlation(a.places[present], b.places[present])) > most
-
-
 def _chains(sample: Sample) -> Iterator[Candidate]:
     """Yield chains of rows that lie closer than is usual around them, where the dimension falls at small scale."""
     n = sample.rows.size
@@ -144,7 +119,7 @@ def _chains(sample: Sample) -> Iterator[Candidate]:
     fine = [c for c in numbers if not np.isnan(c.values).any()][: MOST_DIMENSIONS if n <= MOST_SEARCHED else PROJECTED]
     if len(fine) < 3 or n < 10 * LEAST_CLUSTERS:
         return
-    space = np.column_stack([normal_scores(column) for column in fine])
+    space = np.column_stack([column.normal for column in fine])
     tree, some = cKDTree(space), np.sort(Stream(0, AUDITING, 11).permutation(n)[:1_000])
     around = np.maximum(tree.query(space[some], 33)[0], 1e-9)
     around = around[around[:, 1] > 1e-6]
@@ -161,27 +136,18 @@ def _chains(sample: Sample) -> Iterator[Candidate]:
         yield Candidate("follow each other closely in their numbers", by_appearance(codes))
 
 
-def normal_scores(column: Column) -> Array:
-    """Return values by their ranks, as quantiles of the normal distribution; 0 where they are missing."""
-    return np.asarray(np.nan_to_num(ndtri(column.places)))
-
-
-def _whole(codes: Codes, n_most: int) -> Codes:
-    """Return rows of whole clusters and of none, drawn at random; of the last one those that have room."""
-    units = by_appearance(alone(codes))
-    place = np.argsort(Stream(0, AUDITING, 12).permutation(int(units.max()) + 1))
-    return np.sort(np.argsort(place[units], kind="stable")[:n_most])
-
-
-def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, float, bool] | None:
+def _shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, float, bool] | None:
     """Return how far rows of one code agree in what the features leave, by what chance, and whether it costs.
 
     None unless they agree beyond the nearest rows of other codes, near by all features and by the candidate's own
     numbers. It costs, where these are several, if a small model loses .15 of what it leaves open when they are whole.
     """
-    codes = several(candidate.codes)
-    chosen = _whole(codes, MOST_ROWS)
-    small, codes = sample.take(chosen), codes[chosen]
+    all_codes = several(candidate.codes)
+    units = by_appearance(alone(all_codes))
+    place = np.argsort(Stream(0, AUDITING, 12).permutation(int(units.max()) + 1))
+    # Whole clusters and rows of none, drawn at random; of the last one those that have room.
+    chosen = np.sort(np.argsort(place[units], kind="stable")[:MOST_ROWS])
+    small, codes = sample.take(chosen), all_codes[chosen]
     related = codes >= 0
     if related.sum() < max(LEAST_ROWS, LEAST_SHARE * codes.size) or np.unique(codes[related]).size < LEAST_CLUSTERS:
         return None
@@ -206,7 +172,7 @@ def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, flo
         if not (UNEVEN * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
             return None
         effect = effect or (agree, chance)
-    stake = at_stake(sample.learned, KeepTogether(sample.units(several(candidate.codes)))) if len(own) > 1 else None
+    stake = at_stake(sample.learned, Remedy(units=sample.units(all_codes))) if len(own) > 1 else None
     return effect and (*effect, stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]))
 
 
@@ -235,10 +201,7 @@ def _mates(codes: Codes, groups: Codes) -> Codes:
 
 
 def _strangers(columns: Sequence[Column], units: Codes) -> Codes:
-    """Return the nearest rows of other units."""
-    space = np.column_stack(
-        [3.0 * np.maximum(c.codes, 0) if c.kind == "category" else normal_scores(c) for c in columns]
-    )
+    space = np.column_stack([3.0 * np.maximum(c.codes, 0) if c.kind == "category" else c.normal for c in columns])
     strangers = np.empty((units.size, STRANGERS), dtype=np.int64)
     norms = np.square(space).sum(axis=1)
     for start in range(0, units.size, 500):
@@ -258,29 +221,25 @@ MOST_PAIRED, MOST_ASKED = 12, 4  # columns whose pairs are looked at, and candid
 def unnamed_entities(tied: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
-    Asked are numbers, times and texts, columns and parts of the key, and pairs of columns that say little alone. One
-    counts if most rows share their level with another, a tenth of these rows are apart, .1 of the target's variance (.2
-    of pairs) lies between levels (an F test with a probability of 1e-6 over all), and rows of one level agree as
-    relatives do: in what a model that saw no row of their level leaves, beyond the nearest rows of other levels. An
-    influence that other features tell is so no entity, nor are numbers along whose order the targets' means lie
-    smoothly. O(columns x n log n).
+    Asked are columns, parts of the key, and pairs of columns that say little alone; rows of one level must agree as
+    relatives do. An influence that other features tell is so no entity, nor are numbers along whose order the targets'
+    means lie smoothly. O(columns x n log n).
     """
-    candidates = [each for each in [*_candidates(tied), *_pairs(tied)] if _is_shared(each.codes)]
+    few = [c for c in tied.columns.values() if not c.fractional and 1 < c.n_levels <= c.values.size / 4]
+    few = [c for c in few if level_effect(tied.target.outcomes, c.codes).share < LEAST_EFFECT]
+    pairs = combinations(sorted(few, key=lambda column: -column.n_levels)[:MOST_PAIRED], 2)  # as a site and a number
+    tuples = (_agreeing(pair, "_".join(c.name for c in pair), 2 * LEAST_EFFECT) for pair in pairs)
+    candidates = [each for each in [*_candidates(tied), *tuples] if _is_shared(each.codes)]
     effects = {each: level_effect(tied.target.outcomes, each.codes) for each in candidates}
-
-    def is_likely(each: Candidate) -> bool:
-        by_chance = effects[each].chance * len(candidates) >= CHANCE
-        return not by_chance and each.least <= effects[each].share < GIVES_IT_AWAY
-
-    likely = sorted(filter(is_likely, candidates), key=lambda each: (-round(effects[each].share, 6), each.codes.max()))
-    return not_whole(tied, likely[:MOST_ASKED])
+    beyond_chance = (each for each in candidates if effects[each].chance * len(candidates) < CHANCE)
+    likely = [each for each in beyond_chance if each.least <= effects[each].share < GIVES_IT_AWAY]
+    likely.sort(key=lambda each: (-round(effects[each].share, 6), each.codes.max()))
+    return _not_whole(tied, likely[:MOST_ASKED])
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:
-    """Yield each column, each key column of several, and the parts of a text key that separators or digits set off.
-
-    Texts come before numbers: where both tell the same rows apart, a name is the better group.
-    """
+    """Yield each column, each key column of several, and the parts of a text key that separators or digits set off."""
+    # Texts come before numbers: where both tell the same rows apart, a name is the better group.
     for column in sorted(sample.columns.values(), key=lambda column: column.kind != "category"):
         if column.kind == "category" or (_is_shared(column.codes) and _is_no_quantity(column.codes, sample)):
             yield Candidate(f"agree in {column.name!r}", column.codes, column.name, columns=(column,))
@@ -298,31 +257,20 @@ def _candidates(sample: Sample) -> Iterator[Candidate]:
             yield Candidate(f"agree in {words} of the key {key.name!r}{example}", codes, group, made_of)
 
 
-def _pairs(sample: Sample) -> Iterator[Candidate]:
-    """Yield pairs of columns whose levels are entities together, as a site and a number in it are."""
-    few = [c for c in sample.columns.values() if not c.fractional and 1 < c.n_levels <= c.values.size / 4]
-    few = [c for c in few if level_effect(sample.target.outcomes, c.codes).share < LEAST_EFFECT]
-    for a, b in combinations(sorted(few, key=lambda column: -column.n_levels)[:MOST_PAIRED], 2):
-        yield together((a, b), f"{a.name}_{b.name}", 2 * LEAST_EFFECT)
-
-
 def _is_no_quantity(codes: Codes, sample: Sample) -> bool:
-    """Return whether numbers have many values, whose order says little: squared steps are twice the variance then.
-
-    By chance they are less by 1.65 of their standard errors in one of twenty; half as much again is no order either.
-    """
+    """Return whether numbers have many values, whose order says little: squared steps are twice the variance then."""
     there = codes >= 0
     n_levels = int(codes.max(initial=-1)) + 1
     if n_levels < LEAST_NUMBERS:
         return False
     means = level_means(sample.target.outcomes[there], codes[there])
+    # By chance they are less by 1.65 of their standard errors in one of twenty; half as much again is no order either.
     least = min(1.5, 2.0 - 3.3 / np.sqrt(n_levels)) * means.var(axis=0) * n_levels
     return bool((np.square(np.diff(means, axis=0)).sum(axis=0) > least).all())
 
 
 def _is_shared(codes: Codes) -> bool:
     """Return whether there are many levels, none of most rows (as a measure's zero is), and most rows share theirs."""
-    sizes = np.bincount(codes[codes >= 0], minlength=1)
-    n_levels, shared_rows = int(np.count_nonzero(sizes)), int(sizes[sizes > 1].sum())
-    no_default = sizes.max() <= MOST_OF_ONE * codes.size
-    return LEAST_LEVELS <= n_levels <= codes.size / 2 and shared_rows >= LEAST_SHARED * codes.size and no_default
+    sizes, n = np.bincount(codes[codes >= 0], minlength=1), codes.size
+    many = LEAST_LEVELS <= np.count_nonzero(sizes) <= n / 2
+    return bool(many and sizes.max() <= MOST_OF_ONE * n and sizes[sizes > 1].sum() >= LEAST_SHARED * n)

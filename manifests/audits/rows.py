@@ -25,25 +25,19 @@ from .findings import Found, NotAsked, Outcome, needed
 def rows_without_fold(joined: Joined) -> Outcome:
     """Look for rows that are new, or deleted and back."""
     new, back = joined.unknown, np.flatnonzero(joined.deleted)
-    if not new.size and not back.size:
-        return None
-    amounts = []
-    if new.size:
-        amounts.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
-    if back.size:
-        gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
-        amounts.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
-    rows = {"new": new.size, "back": back.size}
-    return Found(sum(rows.values()), f"{' and '.join(amounts)}: run `evenfold extend`.", rows)
+    gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
+    sides = ((new, f"{verb(new.size, 'has', 'have')} no fold"), (back, gone))
+    amounts = [f"{amount(rows.size, 'row')} {what} (first: row {rows[0]})" for rows, what in sides if rows.size]
+    figures = {"new": new.size, "back": back.size}
+    return Found(new.size + back.size, f"{' and '.join(amounts)}: run `evenfold extend`.", figures) if amounts else None
 
 
 def absent_rows(joined: Joined) -> Outcome:
     """Look for rows of the manifest that the data lack."""
     absent = int(np.count_nonzero((joined.row_of < 0) & (joined.manifest.status != DELETED)))
-    if not absent:
-        return None
     message = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
-    return Found(absent, f"{message}: run `evenfold extend`, which marks them as deleted, or pass what was split.")
+    message += ": run `evenfold extend`, which marks them as deleted, or pass what was split."
+    return Found(absent, message) if absent else None
 
 
 def _keys(joined: Joined) -> pa.Table:
@@ -76,13 +70,11 @@ def fractional_keys(joined: Joined) -> Outcome:
     """Look for keys that are numbers with a fraction."""
     keys = _keys(joined)
     for name in keys.column_names:
-        if pa.types.is_floating(keys.schema.field(name).type):
-            values = to_numpy(keys.column(name))
-            if n := (rows := np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))).size:
-                have = f"{amount(n, 'row')} {verb(n, 'has', 'have')} a fraction as key"
-                what = f"{have} ({name!r}, first in row {rows[0]})"
-                why = "and a key is compared to its last bit: 0.1 + 0.2 is not 0.3"
-                return Found(n, f"{what}, {why}; name a column of whole numbers or text.")
+        values = to_numpy(keys.column(name)) if pa.types.is_floating(keys.schema.field(name).type) else np.zeros(0)
+        if n := (rows := np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))).size:
+            what = f"{amount(n, 'row')} {verb(n, 'has', 'have')} a fraction as key ({name!r}, first in row {rows[0]})"
+            why = "and a key is compared to its last bit: 0.1 + 0.2 is not 0.3"
+            return Found(n, f"{what}, {why}; name a column of whole numbers or text.")
     return None
 
 
@@ -113,19 +105,15 @@ def crossing_rows(joined: Joined) -> Outcome:
         return _untrained_past(joined, to_numpy(joined.column(columns.time)), columns.grouped)
     needed(manifest.spec.group_mode == "cross", "no groups are crossed")
     rows = int(np.count_nonzero((manifest.membership.column() == EXCLUDED) & (manifest.status == 0)))
-    if not rows:
-        return None
-    share, names = rows / manifest.n, listed(columns.entities)
-    whose = verb(rows, "is in no split, because its", "are in no split, because their")
+    share, whose = rows / manifest.n, verb(rows, "is in no split, because its", "are in no split, because their")
+    what = f"{amount(rows, 'row')} ({share:.1%}) {whose} {listed(columns.entities)} are in different folds"
     remedy = "fewer folds lose fewer rows, one of the columns as group loses none, and so does group_mode: merge"
-    what = f"{amount(rows, 'row')} ({share:.1%}) {whose} {names} are in different folds"
-    return Found(share, f"{what}; {remedy}.", {"rows": rows})
+    return Found(share, f"{what}; {remedy}.", {"rows": rows}) if rows else None
 
 
 def _untrained_past(joined: Joined, time: NDArray[Any], names: list[str]) -> Outcome:
     """Count, split by split, the rows before the tested ones that are not trained on because their group is tested."""
-    past, rows = 0, 0
-    units = [joined.units(name) for name in names]
+    past, rows, units = 0, 0, [joined.units(name) for name in names]
     for test in (test for _, test in joined.splits() if test.size):
         before = np.flatnonzero((joined.codes[:, 0] > LOCKED) & (time < time[test].min()))
         past, rows = past + before.size, rows + before.size - without_groups_of(test, before, units).size
@@ -142,10 +130,9 @@ def waiting_rows(joined: Joined) -> Outcome:
     waiting, spec = joined.manifest.waiting, joined.manifest.spec
     needed(spec.says_when_known or spec.may_wait, "nothing says when targets are known")
     rows = 0 if waiting is None else waiting.num_rows
-    if not rows:
-        return None
-    message = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
-    return Found(rows, f"{amount(rows, 'row')} {message} not known; `evenfold extend` lets in what is known by then.")
+    why = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
+    message = f"{amount(rows, 'row')} {why} not known; `evenfold extend` lets in what is known by then."
+    return Found(rows, message) if rows else None
 
 
 def _of_status(joined: Joined, status: int, word: str) -> Outcome:
@@ -165,22 +152,20 @@ def missing_classes(joined: Joined) -> Outcome:
     of_one_row = isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size
     needed(not of_one_row, "every fold tests one row")
     sentences, figures, cells = [], {}, 0
-    for name in names:
+    for name in needed([name for name in names if joined.levels(name)], "no row has a class"):
         codes, levels = joined.encoded(name)
-        if not levels:
-            continue
         many = f"{name!r} has {len(levels):,} classes, and there are {joined.n_looked_at:,} splits"
         needed(len(levels) * joined.n_looked_at <= MOST_CELLS, many)
         for side, table in zip(ROLES, joined.tables_of(codes, len(levels)), strict=True):
-            empty = table == 0
-            sentences += [_missing(name, levels, empty, side, joined)] if empty.any() else []
+            if not (empty := table == 0).any():
+                continue
+            sentences.append(_missing(name, levels, empty, side, joined))
             cells += int(np.count_nonzero(empty))
             figures[f"{name}/{side}"] = {
                 f"class {c}" if is_deployed() else str(levels[c]): np.flatnonzero(empty[:, c]).tolist()
                 for c in np.flatnonzero(empty.any(axis=0))[:MOST_LISTED].tolist()
             }
-    needed(figures, "no row has a class")
-    return Found(cells, "; ".join(sentences) + ".", {k: v for k, v in figures.items() if v}) if sentences else None
+    return Found(cells, f"{'; '.join(sentences)}.", figures) if sentences else None
 
 
 def _missing(name: str, levels: list[Any], empty: NDArray[np.bool_], side: str, joined: Joined) -> str:
@@ -188,13 +173,11 @@ def _missing(name: str, levels: list[Any], empty: NDArray[np.bool_], side: str, 
     rows = joined.level_rows(name)[lacking]
     worst = lacking[int(np.argmin(rows))]
     splits = np.flatnonzero(empty[:, worst])
-    which = shown(repr(levels[worst]))
-    sentence = (
-        f"class {which} of {name!r} ({amount(int(rows.min()), 'row')}) is missing from the {side} rows of "
-        f"{splits.size} of {amount(empty.shape[0], 'split')} ({listed(splits)}){joined.looked_at}"
-    )
     others = f", and {amount(lacking.size - 1, 'other class', 'other classes')} from some" if lacking.size > 1 else ""
-    return sentence + others
+    return (
+        f"class {shown(repr(levels[worst]))} of {name!r} ({amount(int(rows.min()), 'row')}) is missing from the {side} "
+        f"rows of {splits.size} of {amount(empty.shape[0], 'split')} ({listed(splits)}){joined.looked_at}{others}"
+    )
 
 
 def size_deviation(folds: JoinedLabels) -> Outcome:
@@ -204,25 +187,21 @@ def size_deviation(folds: JoinedLabels) -> Outcome:
 
 def class_deviation(folds: JoinedLabels) -> Outcome:
     """Look for folds and parts whose rows of a class are far from their share; classes of few rows are left out."""
-    names = _class_columns(folds)
-    for name in names:
-        n = len(folds.levels(name))
+    sizes = {name: len(folds.levels(name)) for name in _class_columns(folds)}
+    for name, n in sizes.items():
         needed(n * len(folds.shares()) <= MOST_CELLS, f"{name!r} has {n:,} classes")
-    return _furthest(folds, needed([name for name in names if folds.levels(name)], "no row has a class"))
+    return _furthest(folds, needed([name for name, n in sizes.items() if n], "no row has a class"))
 
 
 def _furthest(folds: JoinedLabels, names: Sequence[str | None]) -> Outcome:
-    """Say in which fold the rows of a class (of all rows: None) are furthest from their share, relatively.
-
-    A deviation of less than a row is none: no split can do without it.
-    """
+    """Say in which fold the rows of a class (of all rows: None) are furthest from their share, relatively."""
     shares, worst = folds.shares(), list[tuple[float, int, int, float, int, str | None]]()
     for name, repeat in product(names, range(folds.labels.n_repeats)):
         codes, levels = (np.zeros(folds.n, dtype=np.int64), [None]) if name is None else folds.encoded(name)
         held = folds.fold_table(repeat, codes, len(levels))[[code - LOCKED for code in shares]]
         wanted = np.array(list(shares.values()))[:, None] * held.sum(axis=0)
         off = np.abs(held - wanted)
-        off[(off < 1) | (wanted < LEAST_EXPECTED)] = 0
+        off[(off < 1) | (wanted < LEAST_EXPECTED)] = 0  # no split can do without less than a row
         off /= np.maximum(wanted, 1e-9)
         at = np.unravel_index(int(off.argmax()), off.shape)
         worst.append((float(off[at]), [*shares][at[0]], int(held[at]), float(wanted[at]), int(at[1]), name))
@@ -230,8 +209,10 @@ def _furthest(folds: JoinedLabels, names: Sequence[str | None]) -> Outcome:
     if not relative:
         return None
     of = "" if name is None else f" of class {shown(repr(folds.levels(name)[level]))} of {name!r}"
-    off_by = f"{relative:.1%} off{_large_group(folds, name, level)}"
-    message = f"{folds.labels.code_name(code)} holds {amount(rows, 'row')}{of} and its share is {share:,.1f}: {off_by}."
+    message = (
+        f"{folds.labels.code_name(code)} holds {amount(rows, 'row')}{of} and its share is {share:,.1f}: {relative:.1%} "
+        f"off{_large_group(folds, name, level)}."
+    )
     return Found(relative, message, {"fold": code, "rows": rows, "share": share})
 
 
@@ -256,12 +237,8 @@ def target_deviation(folds: JoinedLabels) -> Outcome:
     name = needed(folds.columns.target, "no target column is named")
     needed(folds.is_numeric(name), "the target is not a number")
     ks, code = max(needed(folds.distances(name), "no row of the data is tested in a fold"))
-    fold = folds.labels.code_name(code)
-    message = (
-        f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows (0: the same, 1: "
-        "nothing in common)."
-    )
-    return Found(ks, message, {"fold": code})
+    what = f"the distribution of {name!r} in {folds.labels.code_name(code)} has a KS distance of {ks:.3f} from that of"
+    return Found(ks, f"{what} all rows (0: the same, 1: nothing in common).", {"fold": code})
 
 
 def constant_target(joined: Joined) -> Outcome:
@@ -273,16 +250,15 @@ def constant_target(joined: Joined) -> Outcome:
         return None
     value = target[0].as_py()
     value = shown(f"{value:g}" if isinstance(value, float) else repr(value))
-    of = amount(len(target), "row") + ("" if len(target) == joined.n else " that have one")
+    of = amount(len(target), "row") + " that have one" * (len(target) < joined.n)
     why = "so nothing is shared out evenly and nothing can be predicted; name another column as target"
     return Found(1, f"{name!r} is {value} in all {of}, {why}.")
 
 
 def attribute_deviation(joined: Joined) -> Outcome:
     """Say how far the levels of the columns to balance on are from their shares in the tested rows of a split."""
-    names = needed(joined.columns.balance_on, "no column to balance on is named")
     deviations: list[tuple[float, str, str, int]] = []
-    for name in names:
+    for name in needed(joined.columns.balance_on, "no column to balance on is named"):
         codes, levels = levels_of(joined.column(name))
         overall = np.bincount(codes[joined.codes[:, 0] >= LOCKED], minlength=len(levels))
         tested = joined.tables_of(codes, len(levels))[1]
@@ -297,7 +273,5 @@ def attribute_deviation(joined: Joined) -> Outcome:
 
 
 def _class_columns(joined: Joined) -> list[str]:
-    """Return the target and the strata that hold classes."""
-    names = dict.fromkeys([joined.columns.target, *joined.columns.stratify])
-    classes = [name for name in names if name and not joined.is_numeric(name)]
-    return needed(classes, "no column of classes is named")
+    names = dict.fromkeys(filter(None, [joined.columns.target, *joined.columns.stratify]))
+    return needed([name for name in names if not joined.is_numeric(name)], "no column of classes is named")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, wraps
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from .columns import Array, Codes, Column, alone, column_of, correlation, target_of
-from .findings import DropFeatures, KeepTogether, Remedy, SplitByTime, needed
+from .findings import Remedy, needed
 
 MOST_ROWS, MOST_CELLS = 1_000_000, 100_000_000  # a row's twin is found only where both are read
 MOST_LEARNED = 8_000  # small models see no more with more rows
@@ -38,11 +38,11 @@ PRIOR_ROWS = 5.0  # a level's mean counts this many rows of the overall mean
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows that are looked at, drawn once and for all, with what the checks ask about them.
+    """The rows that are looked at, drawn once and for all; no locked and excluded ones.
 
     ``rows`` are positions in the data, in key order. ``blocks`` are the manifest's folds, several to a block where
     there are over five, or five parts drawn at random (groups whole) where there are fewer than three or rows have
-    none. Locked and excluded rows are not in it: an audit is no look at the holdout. ``drawn``: there were more rows.
+    none. ``drawn``: there were more rows.
     """
 
     joined: Joined
@@ -108,28 +108,21 @@ class Sample:
 
 
 def feature_names(joined: Joined, features: Sequence[str] | None, exclude: Collection[str]) -> list[str]:
-    """Return the feature columns: as given, or every number, truth value and category that plays no other part.
-
-    That is what a model of this project learns from unless told otherwise. Raises SplitError for a name that is no
-    column.
-    """
+    """Return the features: as given, or numbers, truth values and categories; SplitError for a name of no column."""
     require_columns([*(features or []), *exclude], joined.source.schema.names)
     if features is not None:
         return [name for name in features if name not in exclude]
-    return [field.name for field in columns_without_role(joined, exclude) if _is_feature(field.type)]
+    return [field.name for field in _without_role(joined, exclude) if _is_feature(field.type)]
 
 
-def columns_without_role(joined: Joined, exclude: Collection[str]) -> list[pa.Field]:
+def _without_role(joined: Joined, exclude: Collection[str]) -> list[pa.Field]:
     """Return the columns that play no part, neither in the split nor in what is asked about it."""
     taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
     return [field for field in joined.source.schema if field.name not in taken]
 
 
 def are_all_columns(features: Sequence[str], spec: SplitSpec, schema: pa.Schema) -> bool:
-    """Return whether ``features`` are every column without a role, as features are by default, in the same order.
-
-    An audit of them is then the audit that names none: where text or times stand beside them, it looks at more.
-    """
+    """Return whether ``features`` are every column without a role, in the same order: the audit that names none."""
     fields = [field for field in schema if field.name not in spec.columns.roles()]
     return [field.name for field in fields] == list(features) and all(_is_feature(field.type) for field in fields)
 
@@ -139,38 +132,39 @@ def _is_feature(kind: pa.DataType) -> bool:
     return bool(is_number or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind))
 
 
+def types_in(fields: Iterable[pa.Field]) -> dict[str, str]:
+    """Return the type of each column of which it is known: not of lists."""
+    types = dict[str, str]()
+    for field in fields:
+        with suppress(SplitError):
+            types[field.name] = infer_type(field.type, field.name)
+    return types
+
+
 def sampled_columns(joined: Joined, exclude: Collection[str]) -> list[str]:
     """Return every column without a role whose type is known, text and times included."""
-    names = list[str]()
-    for field in columns_without_role(joined, exclude):
-        with suppress(SplitError):  # for a type that is not read
-            infer_type(field.type, field.name)
-            names.append(field.name)
-    return names
+    return [*types_in(_without_role(joined, exclude))]
 
 
 def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequence[str]) -> Sample:
-    """Return the sample, read in one pass; NotAsked where too few rows are in use.
-
-    ``features`` None: every column without a role whose type is known, text and times included, is one.
-    """
+    """Return the sample, read in one pass; NotAsked where too few rows are in use."""
     names = sampled_columns(joined, exclude)
-    usable = np.flatnonzero(joined.codes[:, 0] >= NEVER_TESTED)
-    few = f"{amount(usable.size, 'row')} in use are too few to learn from; {FEWEST_ROWS} would do"
-    needed(usable.size >= FEWEST_ROWS, few)
-    usable = usable[np.argsort(joined.place[usable], kind="stable")]  # in key order, whatever the order of the file
+    in_use = np.flatnonzero(joined.codes[:, 0] >= NEVER_TESTED)
+    few = f"{amount(in_use.size, 'row')} in use are too few to learn from; {FEWEST_ROWS} would do"
+    needed(in_use.size >= FEWEST_ROWS, few)
+    in_use = in_use[np.argsort(joined.place[in_use], kind="stable")]  # in key order, whatever the order of the file
     most = min(MOST_ROWS, MOST_CELLS // max(len(names), 1))
-    rows = usable[np.sort(Stream(0, AUDITING).permutation(usable.size)[:most])]
+    rows = in_use[np.sort(Stream(0, AUDITING).permutation(in_use.size)[:most])]
     columns, in_file = dict[str, Column](), np.sort(rows)
     if names:
-        blocks = blocks_and_rows(joined, names, in_file)
+        blocks = joined.source.blocks(names, in_file)
         table = pa.concat_tables(canonical_features(block.take(inside), joined) for _, block, inside in blocks)
         table = table.take(pa.array(np.searchsorted(in_file, rows))).combine_chunks()
         columns = {name: column_of(name, table.column(name)) for name in names}
     target, together = joined.columns.target, joined.together()
     groups = np.full(rows.size, -1) if together is None else together[rows]
     outcome = None if target is None else target_of(target, joined.column(target).take(pa.array(rows)))
-    seen, drawn = tuple(names if features is None else features), rows.size < usable.size
+    seen, drawn = tuple(names if features is None else features), rows.size < in_use.size
     return Sample(joined, rows, _blocks(joined, rows, groups), columns, seen, outcome, groups, drawn)
 
 
@@ -182,26 +176,15 @@ def canonical_features(block: pa.Table, joined: Joined) -> pa.Table:
     return canonical_table(block, block.column_names, joined.manifest.types)
 
 
-def blocks_and_rows(
-    joined: Joined, names: list[str], rows: NDArray[np.int64]
-) -> Iterator[tuple[slice, pa.Table, NDArray[np.int64]]]:
-    """Yield where each block of the data lies, the block, and the places in it of those ascending ``rows`` it holds."""
-    start = 0
-    for block in joined.source.batches(names):
-        here = slice(start, start := start + block.num_rows)
-        inside = rows[np.searchsorted(rows, here.start) : np.searchsorted(rows, here.stop)]
-        yield here, block, inside - here.start
-
-
 def _blocks(joined: Joined, rows: Codes, groups: Codes) -> Codes:
     folds, fold = np.unique(joined.codes[rows, 0], return_inverse=True)
-    stream = Stream(0, AUDITING, 2)
     if isinstance(joined, JoinedLabels) and folds.size >= 3:
         return np.asarray(fold % BLOCKS, dtype=np.int64)
-    if groups.max() < 0:
-        return stream.below(BLOCKS, joined.manifest.n)[joined.place[rows]]
-    numbers = by_appearance(alone(groups))  # in the order of the key, as the file's decides nothing
-    return stream.below(BLOCKS, int(numbers.max()) + 1)[numbers]
+    units, n = joined.place[rows], joined.manifest.n
+    if groups.max() >= 0:  # numbered in the order of the key, as the file's decides nothing
+        units = by_appearance(alone(groups))
+        n = int(units.max()) + 1
+    return Stream(0, AUDITING, 2).below(BLOCKS, n)[units]
 
 
 def where(places: Collection[str]) -> str:
@@ -220,8 +203,6 @@ def where(places: Collection[str]) -> str:
 def crossings(joined: Joined, units: NDArray[np.int64]) -> tuple[int, dict[str, int], str]:
     """Return how many rows cross, in each place and in words, for ``units`` that number what belongs together (or -1).
 
-    Of labels two rows cross where their codes differ and both are trained on, tested or locked; of draws and pairs
-    where one is in train and the other in test of the same split, or one is locked and the other is not.
     O(n x repeats), or O(n x splits).
     """
     rows, places = joined.crossing(units)
@@ -236,10 +217,7 @@ def _pools() -> ThreadpoolController:
 
 
 def in_one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which small models learn in one thread.
-
-    Sums in parallel differ in their last bits, and threads that wait for one another burn more than they save.
-    """
+    """Return a context in which small models learn in one thread: sums in parallel differ in their last bits."""
     return cast("AbstractContextManager[Any]", _pools().limit(limits=1))
 
 
@@ -253,22 +231,17 @@ def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
     @wraps(learn)
     def run(*arguments: Any) -> Array:
         key = sha256(pickle.dumps(arguments)).digest()
-        if key not in answers:
-            learnt = learn(*arguments)
-            for oldest in list(answers)[: max(0, len(answers) + 1 - MOST_KNOWN)]:
+        if (learnt := answers.get(key)) is None:
+            for oldest in list(answers)[: 1 - MOST_KNOWN]:
                 answers.pop(oldest, None)
-            answers[key] = learnt
-        return answers[key].copy()
+            learnt = answers[key] = learn(*arguments)
+        return learnt.copy()
 
     return run
 
 
 def predict_from_one(column: Column, outcomes: Array, test: NDArray[np.bool_]) -> Array:
-    """Return what one column alone tells of the outcomes of the ``test`` rows, learnt from the others.
-
-    Of a number or a time a tree of at most 64 leaves, missing values on the better side; of a category the mean of
-    its level, drawn a little towards the overall mean. O(n log n).
-    """
+    """Return what a column tells of the ``test`` rows, learnt from others: a tree, or its levels' means. O(n log n)."""
     if column.kind == "category":
         codes, train = column.codes + 1, ~test  # missing values are level 0
         rows = np.bincount(codes[train], minlength=column.n_levels + 1)
@@ -291,8 +264,7 @@ def _grown(values: Array, outcomes: Array, queries: Array) -> Array:
 def predict_from_all(columns: Sequence[Column], outcomes: Array, blocks: Codes, past: bool = False) -> Array:
     """Return what the columns together tell of each row, learnt from the other blocks by gradient-boosted trees.
 
-    ``past``: learnt from the blocks before its own alone, of which the first has none and is 0. Categories of over 60
-    levels are left out, because they name rows rather than describe them.
+    ``past``: learnt from the blocks before its own alone, of which the first has none and is 0.
     """
     X, categorical = design(columns)
     predicted = np.zeros_like(outcomes)
@@ -307,9 +279,10 @@ def predict_from_all(columns: Sequence[Column], outcomes: Array, blocks: Codes, 
 def predict_boosted(train: Array, outcome: Array, queries: Array, categorical: list[bool], rounds: int = 40) -> Array:
     """Return what gradient-boosted trees, learnt from ``train`` and its outcome, say of other rows.
 
-    Columns without two values in ``train`` are left out; where none is left its mean is said. Of more than 100 columns
-    those are learnt from that go closest with the outcome, by their values or their distance from the mean.
+    Of more than 100 columns those that go closest with the outcome, by their values or their distance from the mean.
     """
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
     varying = np.flatnonzero(np.fmax.reduce(train) > np.fmin.reduce(train)).tolist()
     if not varying:
         return np.full(queries.shape[0], outcome.mean())
@@ -317,8 +290,6 @@ def predict_boosted(train: Array, outcome: Array, queries: Array, categorical: l
         away = (np.nan_to_num(train[:, i] - np.nanmean(train[:, i])) for i in varying)
         strength = [-max(abs(correlation(side, outcome)) for side in (x, np.abs(x))) for x in away]
         varying = sorted(varying[i] for i in np.argsort(strength, kind="stable")[:MOST_COLUMNS])
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
     model = HistGradientBoostingRegressor(
         max_iter=rounds, max_leaf_nodes=12, min_samples_leaf=10, learning_rate=0.15, max_bins=63,
         categorical_features=[categorical[i] for i in varying], early_stopping=False, random_state=0,
@@ -329,8 +300,8 @@ def predict_boosted(train: Array, outcome: Array, queries: Array, categorical: l
 def design(columns: Sequence[Column]) -> tuple[Array, list[bool]]:
     """Return columns side by side as trees read them, and which of them are categories."""
     used = usable(columns)
-    coded = [np.where(c.codes < 0, np.nan, c.codes) if c.kind == "category" else c.values for c in used]
-    return np.column_stack(coded).astype(np.float64), [column.kind == "category" for column in used]
+    coded = [c.by_level(np.arange(c.n_levels)) if c.kind == "category" else c.values for c in used]
+    return np.column_stack(coded), [column.kind == "category" for column in used]
 
 
 def usable(columns: Sequence[Column]) -> list[Column]:
@@ -341,35 +312,28 @@ def usable(columns: Sequence[Column]) -> list[Column]:
 def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
     """Return the measure, the score as split and the mended one; None where there is nothing to learn or to compare.
 
-    The same small model (gradient-boosted trees) is fitted with the manifest's folds and features, and with the remedy:
-    without the features named, with whole units in one fold, or on the past alone. Both scores are of the same rows,
-    out of fold. What one such model makes of a leak is a lower bound of what a better one might. O(features x n log n).
+    Both scores are of the same small model and rows, out of fold. What it makes of a leak is a lower bound of what a
+    better one might. O(features x n log n).
     """
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
     if not usable(columns):
         return None
-    as_split = predict_from_all(columns, target.outcomes, blocks)
-    rows = np.arange(blocks.size)
-    match remedy:
-        case DropFeatures():
-            rest = [column for column in columns if column.name not in remedy.features]
-            nothing = np.broadcast_to(target.outcomes.mean(axis=0), target.outcomes.shape)
-            mended = predict_from_all(rest, target.outcomes, blocks) if usable(rest) else nothing
-        case KeepTogether():
-            units = alone(remedy.units[sample.rows])
-            _, first, unit = np.unique(units, return_index=True, return_inverse=True)
-            whole = blocks[first[unit]]  # that of its unit's first row
-            if np.unique(whole).size < 2:
-                return None
-            mended = predict_from_all(columns, target.outcomes, whole)
-        case SplitByTime():
-            clock = sample.clock(remedy.column)
-            places = clock.codes / max(clock.n_levels, 1)
-            edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)
-            stretches = np.searchsorted(edges, places, side="right")  # equal times are in one stretch
-            rows = np.flatnonzero(stretches > stretches.min())
-            if not rows.size:  # all rows are of one stretch of time, which has no past
-                return None
-            mended = predict_from_all(columns, target.outcomes, stretches, past=True)
-    own = target.take(rows)
+    learnt, rows = columns, np.arange(blocks.size)
+    if remedy.without:
+        learnt = [column for column in columns if column.name not in remedy.without]
+    elif remedy.units is not None:
+        _, first, unit = np.unique(alone(remedy.units[sample.rows]), return_index=True, return_inverse=True)
+        blocks = blocks[first[unit]]  # that of its unit's first row
+    else:
+        clock = sample.clock(remedy.time)
+        places = clock.codes / max(clock.n_levels, 1)
+        edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)
+        blocks = np.searchsorted(edges, places, side="right")  # equal times are in one stretch
+        rows = np.flatnonzero(blocks > blocks.min())  # the first stretch has no past
+    if not remedy.without and np.unique(blocks).size < 2:
+        return None
+    mended = np.broadcast_to(target.outcomes.mean(axis=0), target.outcomes.shape)
+    if usable(learnt):
+        mended = predict_from_all(learnt, target.outcomes, blocks, past=bool(remedy.time))
+    as_split, own = predict_from_all(columns, target.outcomes, sample.blocks), target.take(rows)
     return target.measure, own.score(as_split[rows]), own.score(mended[rows])

@@ -16,7 +16,7 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import binom, chi2, norm
 
 from .columns import Array, Codes, Column, correlation, f_chance, level_means, without_gaps
-from .findings import DropFeatures, Found, Outcome, needed
+from .findings import Found, Outcome, Remedy, needed
 from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Sample
 from .times import is_clock
 
@@ -38,12 +38,9 @@ Signs = Iterator[tuple[str, str]]  # features and what gives them away
 def carried_targets(targeted: Sample) -> Outcome:
     """Look for features into which targets went: those of other rows, which are on the other side of some split.
 
-    Signs that targets made the feature. *Rates*: rows with one value of the feature (or one level of another column)
-    have that value, up to a straight line, as their mean target, though chance alone would scatter such means around
-    any honest feature; a warning needs less than .3 of that scatter and a chance of 1e-6. *Later targets*: of a number
-    in order of time, within an entity, or of the key, the three targets after a row tell a third of what those before
-    and its own past leave open in the feature, or two thirds of what those before do. O(features x n log n) for at most
-    100,000 rows.
+    *Rates*: rows with one value of the feature (or one level of another column) have that value, up to a curve, as
+    their mean target, closer than chance allows. *Later targets*: in order of time, within an entity, or of the key,
+    those after a row tell what those before leave open in the feature. O(features x n log n) for at most 100,000 rows.
     """
     sample, target = targeted.labelled.take(np.arange(targeted.labelled.rows.size)[:MOST_ROWS]), targeted.target
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
@@ -56,14 +53,13 @@ def carried_targets(targeted: Sample) -> Outcome:
     if not signs:
         return None
     n, listing = len(signs), listed(f"{name} ({sign})" for name, sign in signs.items())
-    cure = "the training rows alone"
-    if any("later targets" in sign for sign in signs.values()):
-        cure = "rows before its row alone (shift(1) of it in its entity, or by as much as it reaches ahead)"
+    ahead = "rows before its row alone (shift(1) of it in its entity, or by as much as it reaches ahead)"
+    cure = ahead if any("later targets" in sign for sign in signs.values()) else "the training rows alone"
     message = (
         f"{amount(n, 'feature')} {verb(n, 'was', 'were')} computed with targets of tested rows: {listing}"
         f"{sample.looked_at}; compute {verb(n, 'it', 'them')} from {cure}."
     )
-    return Found(n, message, {"features": signs}, DropFeatures(tuple(signs)))
+    return Found(n, message, {"features": signs}, Remedy(without=tuple(signs)))
 
 
 def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:
@@ -72,37 +68,39 @@ def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:
         yield from _mean_target(column, outcomes, column.codes, "the rows that share its value")
     many = (c for c in sample.columns.values() if LEAST_LEVELS <= c.n_levels <= c.values.size / 2)
     groupings = {repr(column.name): column.codes for column in many}
-    spread = np.array([np.nanvar(column.values) for column in features])
     if sample.groups.max() >= 0:
         groupings[" or ".join(map(repr, sample.joined.columns.grouped))] = sample.groups
+    spread = np.array([np.nanvar(column.values) for column in features])
     for name, codes in groupings.items():
-        rates, follows = _inside(features, spread, outcomes, codes)
-        for i, column in enumerate(features):
-            if column.codes is codes:
-                continue
-            if rates[i]:
+        for column, is_close, alike in zip(features, *_inside(features, spread, outcomes, codes), strict=True):
+            if is_close and column.codes is not codes:
                 yield from _mean_target(column, outcomes, codes, f"the rows of one {name}")
-            if column.fractional and (alike := follows[i]) < -ALL_BUT_ONE:
+            if column.fractional and column.codes is not codes and alike < -ALL_BUT_ONE:
                 words = f"the mean target of the others among the rows of one {name}"
                 yield column.name, f"{words}, correlation {alike:.3f} with the own there"
 
 
 def _mean_target(column: Column, outcomes: Array, codes: Codes, words: str) -> Signs:
     for outcome in outcomes.T:
-        if (ratio := rate_scatter(column.values, outcome, codes)) is not None:
+        if (ratio := _rate_scatter(column.values, outcome, codes)) is not None:
             yield column.name, f"the mean target of {words}, with {ratio:.0%} of the scatter that chance would bring"
 
 
 def _inside(features: list[Column], spread: Array, outcomes: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
     """Return which features may hold rates of these levels, and how each goes with its row's targets in them at least.
 
-    Rates lie much closer inside a level than between levels, and means without the own row, times the others, on a
-    falling line. 1,000 rows are asked.
+    Rates lie closer inside a level than between levels, means without the own row on a falling line.
     """
     sizes = np.bincount(codes + 1)[1:]
     if sizes[sizes > 1].sum() < LEAST_ROWS:
         return np.ones(spread.size, dtype=np.bool_), np.zeros(spread.size)
-    rows = _drawn(codes, sizes)
+    # 1,000 rows of levels that are drawn at random and have several, 20 of one at most, level by level.
+    place = Stream(0, AUDITING, 16).permutation(sizes.size)
+    total = np.cumsum(np.where(sizes > 1, np.minimum(sizes, FIRST_OF_A_LEVEL), 0)[np.argsort(place)])
+    rows = np.flatnonzero(np.append((sizes > 1) & (place <= np.searchsorted(total, FIRST_ASKED)), False)[codes])
+    rows = rows[np.argsort(place[codes[rows]], kind="stable")]
+    places = place[codes[rows]]
+    rows = rows[np.arange(rows.size) - np.searchsorted(places, places) < FIRST_OF_A_LEVEL][:FIRST_ASKED]
     level, others = codes[rows], sizes[codes[rows], None] - 1.0
     x = pd.DataFrame(np.stack([column.values[rows] for column in features], axis=1))
     x = x - x.mean()
@@ -124,24 +122,12 @@ def _inside(features: list[Column], spread: Array, outcomes: Array, codes: Codes
     return scatter <= most * spread, np.min(follows, axis=0)
 
 
-def _drawn(codes: Codes, sizes: Codes) -> Codes:
-    """Return 1,000 rows of levels that are drawn at random and have several, 20 of one at most, level by level."""
-    place = Stream(0, AUDITING, 16).permutation(sizes.size)
-    total = np.cumsum(np.where(sizes > 1, np.minimum(sizes, FIRST_OF_A_LEVEL), 0)[np.argsort(place)])
-    use = np.append((sizes > 1) & (place <= np.searchsorted(total, FIRST_ASKED)), False)
-    rows = np.flatnonzero(use[codes])
-    rows = rows[np.argsort(place[codes[rows]], kind="stable")]
-    places = place[codes[rows]]
-    return rows[np.arange(rows.size) - np.searchsorted(places, places) < FIRST_OF_A_LEVEL][:FIRST_ASKED]
-
-
-def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
+def _rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     """Return the scatter of levels' mean outcomes around the feature, of that which chance alone brings.
 
     None unless it is below .3 with a probability of 1e-6, in at least eight levels of several rows. The means may
-    follow the feature along a line that bends with the levels' sizes, as means that are drawn towards the overall mean
-    do, or along any rising or falling one, as ranks, tiers and log odds do. Inside a level the feature may have noise;
-    where it goes with the own target there, it is a feature of the row, or was computed without its fold.
+    follow the feature along a line that bends with the levels' sizes, as means drawn towards the overall mean do, or
+    along any rising or falling one, as ranks and tiers do.
     """
     present = (codes >= 0) & ~np.isnan(values)
     levels, x, y = without_gaps(codes[present]), values[present], outcome[present]
@@ -154,6 +140,7 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     inner, spread = float(np.square(inside_x).mean()), float(np.var(x))
     if inner > NOISE * spread or np.ptp(means_x[several]) == 0:
         return None
+    # Noise that goes with the own target inside a level: a feature of the row, or computed without its fold.
     if inner > 1e-6 * spread and abs(correlation(inside_x, inside_y)) * np.sqrt(x.size) > ERRORS:
         return None
     within = float(np.square(inside_y).sum()) / float((sizes - 1.0).sum())
@@ -219,7 +206,6 @@ def _rows_of_their_own(features: list[Column], outcomes: Array) -> Signs:
 def _later_targets(sample: Sample, features: list[Column], outcome: Array) -> Signs:
     """Yield features of which an entity's later targets tell what past and present ones, and its own past, do not.
 
-    Regressed on the targets of three rows before and the own, and on itself before; then on the three after as well.
     An honest leading indicator knows less than a third of what is open, on other entities or stretches of time. A mean
     of later targets is in its own past already; without that they may tell two thirds. Of entities of twelve rows.
     """
@@ -272,15 +258,12 @@ def _orders(sample: Sample) -> Iterator[tuple[str, Codes, Codes]]:
     if not clock_name:
         yield "the key", np.arange(n), np.zeros(n, dtype=np.int64)
     for clock in clocks:
-        entities = [("", np.zeros(n, dtype=np.int64))] if clock.n_levels > 0.99 * n else []
-        entities += [(" in its group", np.maximum(sample.groups, 0))] * bool(sample.groups.max() >= 0)
-        entities += [
-            (f" in its {c.name!r}", np.maximum(c.codes, 0))
-            for c in sample.columns.values()
-            if c is not clock and not c.fractional and 2 <= c.n_levels <= n / 5
-        ]
-        for of_entity, codes in entities:
-            codes = np.unique(codes, return_inverse=True)[1]
+        entities = {"": np.zeros(n, dtype=np.int64)} if clock.n_levels > 0.99 * n else {}
+        entities |= {" in its group": sample.groups} if sample.groups.max() >= 0 else {}
+        others = (c for c in sample.columns.values() if c is not clock and not c.fractional)
+        entities |= {f" in its {c.name!r}": c.codes for c in others if 2 <= c.n_levels <= n / 5}
+        for of_entity, of_row in entities.items():
+            codes = np.unique(np.maximum(of_row, 0), return_inverse=True)[1]
             together = codes * (clock.n_levels + 1) + clock.codes + 1
             if np.unique(together).size > 0.99 * n:  # one row of an entity at a time
                 yield f"{clock.name!r}{of_entity}", np.lexsort((clock.codes, codes)), codes

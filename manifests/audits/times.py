@@ -14,11 +14,11 @@ from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
-from scipy.stats import chi2, norm
+from scipy.stats import chisquare, norm
 
-from .columns import Array, Codes, Column, alone, auc, correlation, left_of, level_effect
-from .findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
-from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, normal_scores
+from .columns import Array, Codes, Column, alone, are_one, auc, correlation, left_of, level_effect
+from .findings import Found, Outcome, Remedy, needed
+from .relatives import LEAST_EFFECT, SAME, split_by
 from .sample import BY_CHANCE, LEAST_ROWS, Sample, at_stake, design, predict_boosted, predict_from_all, usable
 
 STRETCHES, SORTED = 20, 0.5  # of an order, and the share of the variance between them
@@ -33,43 +33,39 @@ OPEN = 0.2  # of what a small model leaves open as split, that is lost where par
 def times_left_out(targeted: Sample) -> Outcome:
     """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
 
-    Looked at are the named time, every date and timestamp, and columns of numbers that number the rows, or batches of
-    them: whole numbers that fill their range evenly. In that order neighbours in different folds may have targets (or a
-    class's ones and zeros) with a correlation of at most .2; of what nobody named beyond a cubic curve, as an age acts
-    smoothly, and of a time with different times, as a birth date is the same in all rows of its patient. O(n log n) a
-    column.
+    Looked at are the named time, every date and timestamp, and whole numbers that number the rows, or batches of them;
+    of what nobody named beyond a cubic curve, as an age acts smoothly, and with different times, as a birth date is the
+    same in all rows of its patient. O(n log n) a column.
     """
-    sample, target, joined = targeted, targeted.target, targeted.joined
+    target, joined = targeted.target, targeted.joined
     needed(not joined.manifest.splitter.needs.time, f"{joined.manifest.spec.strategy} splits by time")
-    time, columns = joined.columns.time, sample.columns.values()
-    clocks = [*([sample.clock(time)] if time else []), *(c for c in columns if is_clock(c) or numbers_batches(c))]
-    needed(clocks, "no column is a time")
+    time, columns = joined.columns.time, targeted.columns.values()
+    clocks = [targeted.clock(time)] if time else []
+    clocks = needed([*clocks, *(c for c in columns if is_clock(c) or _numbers_batches(c))], "no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
-    likenesses = {clock.name: _likeness(clock, outcomes, sample, time) for clock in clocks}
+    likenesses = {clock.name: _likeness(clock, outcomes, targeted, time) for clock in clocks}
     followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, ERRORS * error)}
     if not followed:
         return None
     name = max(followed, key=lambda clock: followed[clock])
     is_time = any(clock.name == name and clock.kind == "time" for clock in clocks) or name == time
-    alike = f"have targets with a correlation of {followed[name]:.2f}{sample.looked_at}"
-    by_time = f"split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})"
-    why, cure = ("numbers the rows", f"if new times will come, {by_time}; if new entities, name their column as group")
-    why, cure = ("the split ignores", by_time) if is_time else (why, cure)
-    cure += "; if it was written after the outcome, exclude it"
+    cure = f"split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})"
+    if not is_time:
+        cure = f"if new times will come, {cure}; if new entities, name their column as group"
+    why = "the split ignores" if is_time else "numbers the rows"
     message = (
-        f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds {alike}, and a model "
-        f"in use has no later neighbours; {cure}."
+        f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds have targets with a "
+        f"correlation of {followed[name]:.2f}{targeted.looked_at}, and a model in use has no later neighbours; {cure}; "
+        "if it was written after the outcome, exclude it."
     )
-    return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
+    return Found(len(followed), message, {"columns": followed}, Remedy(time=name))
 
 
 def ordered_keys(labelled: Sample) -> Outcome:
     """Look whether the order of the key, or of the file where none is named, foretells the target.
 
-    Rows that were sorted by class and then numbered: of twenty stretches of that order the targets differ by half of
-    their variance (an F test with .03 / 15; of a group one row counts). Folds that are drawn read no order, so that is
-    a note. It is a warning, from a tenth of the variance, where the folds are stretches of it, where a model sees the
-    key, and where a feature numbers the rows so: whole numbers without a repeat, though chance would bring some.
+    Folds that are drawn read no order, so that is a note. It is a warning where the folds are stretches of it, where a
+    model sees the key, and where a feature numbers the rows so.
     """
     joined, keys = labelled.joined, labelled.joined.manifest.spec.columns.key
     needed(not joined.columns.time and len(keys) < 2, "the rows have an order of time, or a key of several columns")
@@ -90,7 +86,7 @@ def ordered_keys(labelled: Sample) -> Outcome:
         f"{sample.target.name!r} goes with the order of {what}, between {STRETCHES} stretches of which "
         f"{effect.share:.0%} of its variance lies{sample.looked_at}; {why}."
     )
-    remedy = DropFeatures(tuple(alike)) if alike else None
+    remedy = Remedy(without=tuple(alike)) if alike else None
     return Found(1, message, {"features": alike, "share": effect.share}, remedy, harmless=not (alike or cut))
 
 
@@ -101,53 +97,46 @@ def is_clock(column: Column) -> bool:
     return bool(np.ptp(column.values) < 2 * column.values.size)
 
 
-def numbers_batches(column: Column) -> bool:
+def _numbers_batches(column: Column) -> bool:
     """Return whether whole numbers fill a range as evenly as the numbers of plates, batches and runs do."""
     if column.kind != "number" or column.fractional or not 20 <= column.n_levels <= column.values.size / 3:
         return False
-    values = column.values[~np.isnan(column.values)]
-    sizes = np.bincount(column.codes[column.codes >= 0])
-    uneven = float((np.square(sizes - sizes.mean()) / sizes.mean()).sum())
-    return bool(sizes.size > 0.9 * (np.ptp(values) + 1) and chi2.sf(uneven, sizes.size - 1) > UNEVEN)
+    spread, sizes = np.nanmax(column.values) - np.nanmin(column.values), np.bincount(column.codes[column.codes >= 0])
+    return bool(sizes.size > 0.9 * (spread + 1) and chisquare(sizes).pvalue > UNEVEN)
 
 
 def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) -> tuple[float, float]:
     """Return the largest correlation of an outcome with its neighbour's, and the standard error of none."""
-    present = ~np.isnan(clock.values) & ~np.isnan(outcomes[:, 0])
-    equal = clock.name == time
-    if not equal and np.count_nonzero(present) >= LEAST_ROWS:
-        equal, outcomes = numbers_batches(clock), outcomes.copy()
-        outcomes[present] = _beyond(outcomes[present], [normal_scores(clock)[present]], [])
-    order = np.flatnonzero(present)[np.argsort(clock.values[present], kind="stable")]
-    codes = sample.joined.codes[sample.rows[order], 0] if isinstance(sample.joined, JoinedLabels) else order
+    present = np.flatnonzero(~np.isnan(clock.values) & ~np.isnan(outcomes[:, 0]))
+    equal, outcomes = clock.name == time, outcomes[present]
+    if not equal and present.size >= LEAST_ROWS:
+        equal, outcomes = _numbers_batches(clock), _beyond(outcomes, [clock.normal[present]])
+    order = np.argsort(clock.values[present], kind="stable")
+    rows, ordered = present[order], outcomes[order]
     # Of draws some split parts any two rows.
-    apart = (codes[1:] != codes[:-1]) & (equal | (np.diff(clock.values[order]) > 0))
-    ordered = outcomes[order]
-    if np.count_nonzero(apart) < LEAST_ROWS:
+    codes = sample.joined.codes[sample.rows[rows], 0] if isinstance(sample.joined, JoinedLabels) else rows
+    apart = (codes[1:] != codes[:-1]) & (equal | (np.diff(clock.values[rows]) > 0))
+    if (n := np.count_nonzero(apart)) < LEAST_ROWS:
         return 0.0, 1.0
-    pairs = [(outcome[:-1][apart], outcome[1:][apart]) for outcome in ordered.T]
-    return max(correlation(a, b) for a, b in pairs), 1.0 / float(np.sqrt(np.count_nonzero(apart)))
+    likenesses = [correlation(outcome[:-1][apart], outcome[1:][apart]) for outcome in ordered.T]
+    return max(likenesses), 1.0 / float(np.sqrt(n))
 
 
 def places_left_out(tied: Sample) -> Outcome:
     """Look for two columns that are a map nobody named: neighbours there share the target beyond any smooth trend.
 
-    Of any two of the eight finest numbers, what a polynomial surface of them and lines of the 50 strongest others leave
-    of the targets has a correlation of .2 among the six nearest rows, over a tenth of their variance, and so has what a
-    model of all features leaves, out of fold. A warning costs: the model loses a fifth of what it leaves open where 36
-    parts of the map are kept together. At most 4,000 rows are looked at. O(n log n) a pair.
+    So must what a model of all features leaves, which loses much where parts of the map are kept together. At most
+    4,000 rows are looked at. O(n log n) a pair.
     """
     sample = tied.learned.take(np.arange(tied.learned.rows.size)[:MOST_ROWS])
-    numbers = [c for c in sample.feature_columns() if c.kind == "number" and not np.isnan(c.values).any()]
-    scores, outcomes = {column: normal_scores(column) for column in numbers}, sample.target.outcomes
-    hits = _maps(sample, scores)
+    outcomes, hits = sample.target.outcomes, _maps(sample)
     if not hits or not usable(sample.feature_columns()):
         return None
     left = outcomes - predict_from_all(sample.feature_columns(), outcomes, sample.blocks)
     for alike, pair, near in sorted(hits, key=lambda hit: -hit[0]):
-        beyond = _alike(_beyond(left, [scores[c] for c in pair], []), near)[0]
-        cells = sum((c.places * CELLS).astype(np.int64) * CELLS**i for i, c in enumerate(pair))
-        cure = KeepTogether(units := sample.units(np.asarray(cells)))
+        beyond = _alike(_beyond(left, [c.normal for c in pair]), near)[0]
+        cells = np.asarray(sum((c.places * CELLS).astype(np.int64) * CELLS**i for i, c in enumerate(pair)))
+        cure = Remedy(units=sample.units(cells))
         stake = at_stake(sample, cure)
         if beyond > ALIKE and stake and stake[1] - stake[2] > OPEN * (1.0 - stake[1]):
             a, b = (c.name for c in pair)
@@ -156,24 +145,25 @@ def places_left_out(tied: Sample) -> Outcome:
             message = (
                 f"neighbours in {a!r} and {b!r} share {sample.target.name!r} (correlation {alike:.2f} beyond a smooth "
                 f"trend){sample.looked_at}: {stake[0]} {stake[1]:.3f} as split, {stake[2]:.3f} with parts of that map "
-                f"kept together. If the model will meet new places, {Candidate('', units, 'cell', cell).remedy}."
+                f"kept together. If the model will meet new places, {split_by('cell', cell)}."
             )
             return Found(1, message, {"columns": [a, b], "correlation": alike}, cure)
     return None
 
 
-def _maps(sample: Sample, scores: dict[Column, Array]) -> list[tuple[float, tuple[Column, Column], Codes]]:
+def _maps(sample: Sample) -> list[tuple[float, tuple[Column, Column], Codes]]:
     """Return the pairs of fine numbers whose neighbours share the target: correlation, pair and the nearest rows."""
     outcomes, groups, hits = sample.target.outcomes, sample.groups, []
-    fine = [c for c in scores if c.n_levels > FINE * c.values.size and not is_clock(c)]
-    fine = sorted(fine, key=lambda c: -c.n_levels)
+    numbers = [c for c in sample.feature_columns() if c.kind == "number" and not np.isnan(c.values).any()]
+    fine = [c for c in numbers if c.n_levels > FINE * c.values.size and not is_clock(c)]
+    fine.sort(key=lambda c: -c.n_levels)
     pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not are_one(*pair, MOST_ALIKE)]
-    strongest = sorted(scores, key=lambda c: -abs(correlation(scores[c], outcomes[:, 0])))[:MOST_LINES]
+    strongest = sorted(numbers, key=lambda c: -abs(correlation(c.normal, outcomes[:, 0])))[:MOST_LINES]
     for pair in pairs:
         space = np.column_stack([c.values / c.values.std() for c in pair])
         near = np.asarray(cKDTree(space).query(space, NEAREST + 1)[1])[:, 1:]
         near = np.where((groups[near] == groups[:, None]) & (groups[near] >= 0), -1, near)  # not of the same group
-        rough = _beyond(outcomes, [scores[c] for c in pair], [scores[c] for c in strongest if c not in pair])
+        rough = _beyond(outcomes, [c.normal for c in pair], [c for c in strongest if c not in pair])
         alike, chance = _alike(rough, near)
         share = alike * rough.var(axis=0).sum() / outcomes.var(axis=0).sum()
         if chance * len(pairs) < BY_CHANCE and alike > ALIKE and share > LEAST_EFFECT:
@@ -181,11 +171,11 @@ def _maps(sample: Sample, scores: dict[Column, Array]) -> list[tuple[float, tupl
     return hits
 
 
-def _beyond(outcomes: Array, places: list[Array], others: list[Array]) -> Array:
+def _beyond(outcomes: Array, places: Sequence[Array], others: Sequence[Column] = ()) -> Array:
     """Return what a cubic surface of one or two places and lines of others leave of outcomes."""
-    x, y = (places * 2)[:2]
-    terms = np.column_stack([*(x**i * y**j for i in range(4) for j in range(4) if i + j <= 3), *others])
-    return left_of(outcomes, terms, 1e-9)
+    x, y = places[0], places[-1]
+    terms = [x**i * y**j for i in range(4) for j in range(4) if i + j <= 3]
+    return left_of(outcomes, np.column_stack([*terms, *(c.normal for c in others)]), 1e-9)
 
 
 def _alike(left: Array, near: Codes) -> tuple[float, float]:
@@ -207,16 +197,14 @@ MOST_CELLS, LEAST_SIDE, PARTS, MOST_FOLDS = 400_000, 20, 3, 10
 def other_populations(sample: Sample) -> Outcome:
     """Look for folds whose rows a small model tells from the rest, out of sample: by values, categories, missingness.
 
-    A warning needs an AUC of .57 and of five standard errors above one half; groups stay whole on one side of the
-    model's own folds and count as one observation each, because a model that has seen a group knows its fold. At most
-    4,000 rows, 400,000 cells and ten folds are looked at.
+    A warning needs an AUC of .57 and of five standard errors above one half; a group is one observation, because a
+    model that has seen it knows its fold. At most 4,000 rows, 400,000 cells and ten folds are looked at.
     """
     joined = needed(isinstance(sample.joined, JoinedLabels) and sample.joined, "only folds and parts lie apart")
     needed(not joined.manifest.splitter.needs.time, "the parts follow one another in time")
-    time = joined.columns.time
-    in_turn = time and not is_random(joined.codes[sample.rows, 0][np.argsort(sample.clock(time).codes, kind="stable")])
+    time, codes = joined.columns.time, joined.codes[sample.rows, 0].astype(np.int64)
+    in_turn = time and not is_random(codes[np.argsort(sample.clock(time).codes, kind="stable")])
     needed(not in_turn, "the folds follow one another in time")
-    codes = joined.codes[sample.rows, 0].astype(np.int64)
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
     columns = sample.feature_columns()
     needed(usable(columns), NO_FEATURE)
@@ -227,13 +215,13 @@ def other_populations(sample: Sample) -> Outcome:
     if not apart:
         return None
     listing = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
-    values = pa.table({column.name: column.values for column in columns})
-    written = listed(map(repr, columns_of_folds(values, joined.manifest, codes[:, None])))
-    cure = "split again at random, or say what sets them apart (a site, a period) and split by that"
+    values, cure = pa.table({column.name: column.values for column in columns}), "split again at random, or say what "
+    cure += "sets them apart (a site, a period) and split by that"
+    if written := columns_of_folds(values, joined.manifest, codes[:, None]):
+        cure = f"leave out {listed(map(repr, written))}, which holds the fold of each row"
     message = (
         f"{listing} {verb(len(apart), 'is', 'are')} from another population: a small model tells "
-        f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; "
-        f"{f'leave out {written}, which holds the fold of each row' if written else cure}."
+        f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; {cure}."
     )
     return Found(len(apart), message, {"auc": {str(fold): value for fold, value in apart.items()}})
 
@@ -241,8 +229,7 @@ def other_populations(sample: Sample) -> Outcome:
 def other_generation(sample: Sample) -> Outcome:
     """Look whether the rows of the newest generation come from another population than those before them.
 
-    Drift is the rule where data grow; a warning needs an AUC of .65 and of five standard errors above one half. Columns
-    of times are not looked at: they tell later rows from earlier ones in every table that grows.
+    Columns of times are not looked at: they tell later rows from earlier ones in every table that grows.
     """
     manifest = sample.joined.manifest
     needed(manifest.generation, "the manifest has not grown")
@@ -250,16 +237,14 @@ def other_generation(sample: Sample) -> Outcome:
     columns = [column for column in sample.feature_columns() if column.kind != "time"]
     needed(usable(columns), NO_FEATURE)
     fewest = min(np.count_nonzero(new), np.count_nonzero(~new))
-    few = f"the newest generation or those before it have {fewest} rows, too few to compare"
-    needed(fewest >= LEAST_SIDE, few)
+    needed(fewest >= LEAST_SIDE, f"the newest generation or those before it have {fewest} rows, too few to compare")
     value, is_apart = _separation(sample, new, columns, NEW_ROWS_DIFFER, whole=True)
+    apart = "; scores of old and new rows are about two populations: report both" if is_apart else ""
     message = (
         f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older "
-        f"ones with an AUC of {value:.3f}{sample.looked_at}"
+        f"ones with an AUC of {value:.3f}{sample.looked_at}{apart}."
     )
-    if not is_apart:
-        return Found(0, f"{message}.", {"auc": value})
-    return Found(1, f"{message}; scores of old and new rows are about two populations: report both.", {"auc": value})
+    return Found(int(is_apart), message, {"auc": value})
 
 
 def is_random(codes: NDArray[np.int64]) -> bool:
@@ -273,8 +258,7 @@ def _separation(
 ) -> tuple[float, bool]:
     """Return the AUC with which rows are told apart out of sample, and whether it is ``least`` and beyond chance.
 
-    It stops where there is no alarm even if the mean of the parts to come lay five standard errors above, unless the
-    AUC of the ``whole`` is told whatever it is.
+    Unless the AUC of the ``whole`` is asked for, it stops where the parts to come can bring no alarm.
     """
     # No more than twice as many rows of one side as of the other.
     stream, sides = Stream(0, AUDITING, 4), [np.flatnonzero(mine), np.flatnonzero(~mine)]
