@@ -26,7 +26,6 @@ from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import (
     NO_VALUE,
     aggregate,
-    aggregate_look,
     check_levels,
     evaluate_segment,
     segmented,
@@ -149,12 +148,10 @@ def _each(fits: Fits, n: int, of: str | int, seconds: float | None = None) -> Ou
     blocks = short_blocks(n - len(numbers), n, seconds, workers) if apart or not plain else []
     calls = [(fits.split, block, fits.model) for block in blocks]
     for place, done in finished_each(fit_short, calls, of=of, refresh=steps.REFRESHING.get(), apart=apart):
-        shared = range(*blocks[place])
-        results = done.value if done.error is None else [(None, False)] * len(shared)
-        for i, (result, cached) in zip(shared, results, strict=True):
-            if result is not None:
+        for i, fit in zip(range(*blocks[place]), done.returned or [], strict=False):
+            if fit.returned is not None:
                 numbers.remove(i)
-                yield i, steps.Finished(result, cached=cached)
+                yield i, fit
     # Alone, a fit is tried as often as any other, and its own task run says why it failed.
     yield from _alone(fits, numbers, of)
     yield from begun
@@ -319,8 +316,7 @@ def look_at_holdout(split: SplitOutcome, model: ModelSpec, request: Request) -> 
     result = run(fit_fold, ref, "holdout", model, time_limit=request.time_limit)
     left = None if look.budget is None else look.budget - look.look
     adjusted = level_of_look(look.look, request.level, look.sharing)
-    estimates = run(aggregate_look, ref, result, interval=request.interval, level=adjusted)
-    look = run(record_look_scores, ref, look, result, estimates)
-    outcome = unaggregated(ref, model, [result]).model_copy(update={"estimates": estimates})
+    outcome = run(aggregate, ref, [result], interval=request.interval, level=adjusted)
+    look = run(record_look_scores, ref, look, result, outcome.estimates)
     counts = {"n_fits": 1, "n_cached": 0, "look": look.look, "looks_left": left, "promised": look.promised}
     return _evaluation(split, outcome, look.run_id, started, **counts)

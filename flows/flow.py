@@ -23,14 +23,14 @@ from evenfold.splitters import EvenfoldError
 from evenfold.tasks.parameters import Flag
 from evenfold.tasks.runtime.home import CONSOLE, Home, overlapping
 from evenfold.tasks.runtime.limits import task_runner
-from evenfold.tasks.runtime.progress import at_stop, crash, room, setting, through_outages
+from evenfold.tasks.runtime.progress import at_stop, room, setting, through_outages
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.steps import running
 from prefect import get_client, settings
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.handlers import PrefectConsoleHandler
-from prefect.states import Failed
+from prefect.states import Crashed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.types.entrypoint import EntrypointType
 
@@ -52,6 +52,12 @@ class Call:
     name: str
     flow_run: Any = None
     came_to: Any = None
+
+    def crash(self) -> None:
+        """End the run as crashed, as Prefect calls what was stopped; nothing where there is none yet."""
+        if self.flow_run is not None:
+            with get_client(sync_client=True) as client:
+                client.set_flow_run_state(self.flow_run, Crashed(message="Stopped by a signal."))
 
 
 _CALL: ContextVar[Call | None] = ContextVar("evenfold_call", default=None)
@@ -144,7 +150,7 @@ class Flow(prefect.Flow[P, R]):
             if request.engine == "plain":
                 return cast(Any, body)()
             home.make()
-            with room(home), _served(home), at_stop(lambda: crash(call.flow_run)):
+            with room(home), _served(home), at_stop(call.crash):
                 state = under_prefect(return_state=True, **request.parameters)
         if isinstance(call.came_to, EvenfoldError):
             raise call.came_to.with_traceback(None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from collections.abc import Iterator
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +13,7 @@ from evenfold.manifests import Plan, StoredManifest, write_manifest
 from evenfold.manifests.tables.canonical import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
-from evenfold.tasks.preimages import Marks, Preimage
+from evenfold.tasks.preimages import Preimage
 from evenfold.tasks.record.reading import finished_record, preimage_of_record
 from evenfold.tasks.requests import flat
 from evenfold.tasks.runtime.home import Home, from_anywhere
@@ -55,7 +55,7 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
 
 def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
     from evenfold.tasks.record.models.registered import champion_of
-    from evenfold.tasks.splits import newest, stage_extension  # tasks, and with them Prefect
+    from evenfold.tasks.splits import extend, newest  # tasks, and with them Prefect
 
     spec, data = request.specification, from_anywhere(request.data)
     champion = champion_of(request.registered_name or spec.name)
@@ -65,7 +65,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
         yield step
     else:
         staged = str(Path(aside) / before.parent.name / "staged")
-        growth = stage_extension.fn(str(before), data, merged=request.merged, staged=staged)
+        growth = extend.fn(before, data, merged=request.merged, max_missing=1, staged=staged)
         split, joins = growth.split.asked(spec), f"{amount(growth.added, 'row')} would join {spec.name} {before.name}"
         yield Step(name="split", n=1, n_cached=int(not growth.added), reasons=[joins] if growth.added else [])
     work = work_of(split, request.recipe)
@@ -116,8 +116,8 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
         return plans.split_in(request.manifest, request.data, request.rows), Step(name="split", n=1, n_cached=1)
     plan = _plan(request)
     folder, cached = plans.looked_up(plan, Home.here(), lambda manifest, _: write_manifest(manifest, aside))
-    split = SplitRef.of(StoredManifest(folder), folder, from_anywhere(request.data)).asked(plan.spec)
-    return split, _step(request, plans.preimage_of(plan), 1, int(cached), partial(plans.marks_of, plan))
+    split = SplitRef.of(StoredManifest(folder), from_anywhere(request.data)).asked(plan.spec)
+    return split, _step(request, plans.preimage_of(plan), 1, int(cached))
 
 
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:
@@ -132,7 +132,7 @@ def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     beside += [key_of_fit(work, i, interval) for i in range(n_further)]
     n_cached = states.count("cached") + _n_kept([f"score/{key}" for key in beside])
     preimage = preimage_of_fits(work, interval if n_further else None)
-    step = _step(request, preimage, len(states) + len(beside), n_cached, work.marks)
+    step = _step(request, preimage, len(states) + len(beside), n_cached)
     return step.model_copy(update={"states": states})
 
 
@@ -140,13 +140,11 @@ def _n_kept(keys: list[str]) -> int:
     return sum(ready(key) is not None for key in keys)
 
 
-def _step(
-    request: Request, preimage: Preimage, n: int, n_cached: int, marks: Callable[[], Marks] | None = None
-) -> Step:
+def _step(request: Request, preimage: Preimage, n: int, n_cached: int) -> Step:
     n_cached = 0 if request.refresh else n_cached
     if n_cached == n:
         return Step(name=preimage.kind, n=n, n_cached=n)
-    earlier, reasons = nearest(preimage, marks)
+    earlier, reasons = nearest(preimage)
     seconds = None
     was, now = (each.parts.get("model", {}).get("estimator") if each else None for each in (earlier, preimage))
     if earlier and was is not None and was == now:

@@ -32,7 +32,7 @@ from evenfold.tasks.references import splits_of
 from evenfold.tasks.runtime.home import Home, from_anywhere
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
-from evenfold.tasks.splits import audit_split, check_table, keep_snapshot, newest, stage_extension, stage_split
+from evenfold.tasks.splits import audit_split, check_table, extend, keep_snapshot, newest, stage_split
 from evenfold.tasks.steps import finished, happened, publish, run, tell
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
@@ -228,7 +228,7 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
                 before = f"{arrival.name} {arrival.version}"
                 stop_where_failed(arrival, f"the data do not look like the next table of {before}", request.gates)
                 notes += [*(each.message for each in arrival.findings), *filter(None, arrival.passed.values())]
-            grown = finished(stage_extension, str(folder), data, merged=merged, staged=staged)
+            grown = finished(extend, str(folder), data, merged=merged, max_missing=1, staged=staged)
             if not isinstance(grown.error, SplitError):
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]}), arrival
             # A strategy that cannot grow may be asked about the same data again: its split is there.

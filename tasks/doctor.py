@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import requires, version
 from itertools import takewhile
@@ -34,9 +34,6 @@ class Finding:
     message: str
     fix: str = ""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", redacted(self.message))
-
 
 def examine(home: Home) -> list[Finding]:
     """Return a finding per check; a check that itself fails is a finding too.
@@ -53,7 +50,7 @@ def examine(home: Home) -> list[Finding]:
         except Exception as error:
             what = f"does not answer: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
             findings.append(Finding(name, False, what, cure))
-    return findings
+    return [replace(finding, message=redacted(finding.message)) for finding in findings]
 
 
 def _versions(home: Home) -> Iterator[Finding]:
@@ -127,11 +124,7 @@ def _prefect(home: Home) -> Iterator[Finding]:
 
 
 def deployed(client: Any, now: datetime) -> Iterator[Finding]:
-    """Yield a finding for each deployment of evenfold's that is not paused: what is wrong with it, or its last success.
-
-    Its schedule has no next run, no worker takes it, runs broke off since the last that completed, or that one is older
-    than one and a half times what the schedule asks for.
-    """
+    """Yield a finding for each deployment of evenfold's that is not paused: its faults, or its last success."""
     for deployment in client.read_deployments():
         if deployment.paused or OURS not in deployment.tags:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from .runtime.home import Home, parquet_bytes, write_aside
 from .runtime.limits import limited, within
 from .runtime.progress import setting
 from .runtime.signing import sign
-from .steps import REFRESHING, finished_here, step, tell
+from .steps import REFRESHING, Finished, finished_here, step, tell
 from .work import Work, job_of, key_of_fit, work_of
 
 
@@ -84,23 +85,21 @@ def _fit(split: SplitRef, i: Fits, model: Any, of: str | int) -> FitResult:
 def fit_short(
     split: SplitRef, block: Block, model: Model = None, *, of: str | int = "folds", refresh: bool = False,
     apart: bool = False,
-) -> list[tuple[FitResult | None, bool]]:  # fmt: skip
+) -> list[Finished[FitResult]]:  # fmt: skip
     """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
-    Each fit is locked, found and kept under its own score key: a kill loses only the one under way. Returns for each
-    its result, None where it failed, which stops no other, and whether it came from the cache; ``refresh`` computes
-    again what that holds. ``apart``: in a process of their own.
+    Each fit is locked, found and kept under its own score key: a kill loses only the one under way. Returns what each
+    came to: nothing where it failed, which stops no other. ``refresh`` computes again what the cache holds. ``apart``:
+    in a process of their own.
     """
     limit = inf if apart else None
     return within(limit, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh)
 
 
-def _fit_each(
-    split: SplitRef, block: Block, model: Any, of: str | int, refresh: bool
-) -> list[tuple[FitResult | None, bool]]:
+def _fit_each(split: SplitRef, block: Block, model: Any, of: str | int, refresh: bool) -> list[Finished[FitResult]]:
     with setting(REFRESHING, refresh):
-        finished = [finished_here(fit_fold, split, i, model, of=of) for i in range(*block)]
-    return [(fit.returned, fit.cached) for fit in finished]
+        fits = [finished_here(fit_fold, split, i, model, of=of) for i in range(*block)]
+    return [replace(fit, error=None) for fit in fits]  # which may be of a kind that no other process knows
 
 
 def final_key(work: Work, i: int | None = None) -> str:
@@ -109,10 +108,7 @@ def final_key(work: Work, i: int | None = None) -> str:
 
 
 def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int | None]) -> None:
-    """Raise EvaluationError where a kept model, given as ``name``, is of none of ``splits``; None is all rows.
-
-    The metrics of its recipe may be others, for nothing is learnt from them.
-    """
+    """Raise EvaluationError where a kept model, given as ``name``, is of none of ``splits``; None is all rows."""
     bare = work.without_metrics()
     if not any(model.key == final_key(work, i) or model.learnt == final_key(bare, i) for i in splits):
         on = f"{work.manifest.name} {work.manifest.version}"

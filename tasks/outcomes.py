@@ -65,13 +65,15 @@ class SplitRef(Outcome):
     staged: str = Field("", exclude=True, repr=False)
 
     @classmethod
-    def of(cls, manifest: Manifest, uri: Path | str, data: str, reused: bool = False, staged: str = "") -> Self:
-        """Return the reference to a manifest that lies at ``uri``, or ``staged`` until it is committed."""
+    def of(cls, manifest: Manifest, data: str = "", reused: bool = False, staged: Path | None = None) -> Self:
+        """Return the reference to a manifest, by where it lies or, ``staged``, will lie once it is committed."""
+        aside = staged is not None and manifest.uri == str(staged)
+        place = staged.with_name(manifest.version) if staged and aside else Path(manifest.uri or "")
         return cls(
-            uri=str(Path(uri).absolute()), data=data, name=manifest.name, version=manifest.version,
+            uri=str(place.absolute()), data=data, name=manifest.name, version=manifest.version,
             split_id=manifest.split_id, plan_id=manifest.plan_id, kind=manifest.kind,
             strategy=manifest.algorithm["name"], algorithm_version=str(manifest.algorithm["version"]),
-            n_rows=manifest.n, n_splits=manifest.n_splits, reused=reused, staged=staged,
+            n_rows=manifest.n, n_splits=manifest.n_splits, reused=reused, staged=str(staged) if aside else "",
         )  # fmt: skip
 
     @property
@@ -266,10 +268,7 @@ class Evaluated(Measured):
 
 
 class Segment(Outcome):
-    """The scores of a recipe on the rows of one value of a column; ``failed``: why it has none, in a sentence.
-
-    ``audit``: what the audit of its split came to, in a word or three.
-    """
+    """The scores of a recipe on the rows of one value of a column, or why they ``failed``; ``audit``: in a word."""
 
     segment: str
     rows: int
@@ -293,10 +292,7 @@ class Segment(Outcome):
 
 
 class RunRef(Outcome):
-    """A run in MLflow: its id, and its page.
-
-    ``since``: which code of the user's has changed since the last run of the same, where this one was made for that.
-    """
+    """A run in MLflow: its id, its page, and ``since``: which code of the user's changed since the last of the same."""
 
     run_id: str
     url: str = ""
@@ -351,7 +347,7 @@ class Registered(Outcome):
 
 
 class Look(Outcome):
-    """A look at the locked part that was announced: its run, its number, of how many; ``sharing``: as in Ledger.
+    """A look at the locked part: its run, its number, of how many; ``sharing``: as in Ledger.
 
     ``promised``: what the recipe's newest evaluation on the folds said, once the look's scores are recorded.
     """

@@ -1,7 +1,6 @@
-"""Parameters of several functions, each declared once: its type, its words, its default and its flag.
+"""Parameters of several functions, each declared once; what flows alone are asked stands in ``requests``.
 
-What flows alone are asked stands in ``requests``. What other rooms have is imported when it is needed: help comes at
-once.
+What other rooms have is imported when it is needed: help comes at once.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from evenfold.estimates.errors import ModelError
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, reason_of, require_readable
+from evenfold.splitters.untrusted import FEATURES, read_document, resolve
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
@@ -82,7 +82,6 @@ def _metrics(metrics: Any) -> Any:
 
 def _build(build: Any) -> Any:
     from evenfold.splitters.naming import named
-    from evenfold.splitters.untrusted import FEATURES, resolve
 
     if not (build is None or isinstance(build, str) or inspect.isroutine(build)):
         kind = type(build).__name__
@@ -106,9 +105,6 @@ def _folder(reference: Any) -> Any:
 
 
 def _grid(source: Any) -> Any:
-    from evenfold.splitters.errors import reason_of, require_readable
-    from evenfold.splitters.untrusted import read_document
-
     grid = source
     if isinstance(source, (str, Path)):
         inline = str(source).lstrip().startswith("{")

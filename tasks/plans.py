@@ -14,7 +14,7 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import LOOKED_AT, require_memory
 from evenfold.manifests.tables.keys import WhichRows, waiting_rows
 from evenfold.manifests.tables.read import version_of
-from evenfold.splitters import LabelSplitter, SplitError, Splitter
+from evenfold.splitters import SplitError
 from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.errors import is_address
 from evenfold.splitters.naming import code_of, installed
@@ -110,14 +110,14 @@ def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
 def preimage_of(plan: Plan) -> Preimage:
     """Return what the split of a plan depends on."""
     code = modules_of_strategy(plan.spec.strategy, plan.spec.params)
-    return Preimage(kind="split", name=plan.spec.name, parts=split_parts(plan) | plan.digests | {"code": code})
+    parts = split_parts(plan) | plan.digests | {"code": code}
 
+    def marks() -> Marks:  # of many rows nothing
+        few = plan.table.num_rows <= MOST_MARKED
+        names = [name for name in plan.table.column_names if few and name not in plan.key]
+        return Marks.of(plan.table.select(names), digest_json([plan.digests["columns"][name] for name in plan.key]))
 
-def marks_of(plan: Plan) -> Marks:
-    """Return what tells later in how many rows a column that a split reads has changed; of many rows nothing."""
-    few = plan.table.num_rows <= MOST_MARKED
-    names = [name for name in plan.table.column_names if few and name not in plan.key]
-    return Marks.of(plan.table.select(names), digest_json([plan.digests["columns"][name] for name in plan.key]))
+    return Preimage(kind="split", name=plan.spec.name, parts=parts, marks=marks)
 
 
 def looked_up(
@@ -152,16 +152,12 @@ def table_of(split: SplitRef) -> str:
 
 
 def split_in(manifest: Folder, data: str, rows: WhichRows = "all") -> SplitRef:
-    """Return the split that a manifest holds already; SplitError where ``data`` have not the ``rows`` of it.
-
-    A warning says how many rows are left out.
-    """
-    folder = manifest_folder(manifest)
-    stored = StoredManifest(folder).prove()
+    """Return the split in a manifest; SplitError where ``data`` lack its ``rows``; a warning counts those left out."""
+    stored = StoredManifest(manifest_folder(manifest)).prove()
     path = from_anywhere(data)
     if rows == "known":  # of all of them the balance is measured on the data, which says it
         stored.positions(path, rows)
-    return SplitRef.of(stored, folder, path, True).model_copy(update={"rows": rows})
+    return SplitRef.of(stored, path, True).model_copy(update={"rows": rows})
 
 
 def is_intact(folder: Path) -> bool:
@@ -175,18 +171,13 @@ def is_intact(folder: Path) -> bool:
 
 def made_by(plan: Plan, home: Home, name: str = "*") -> Iterator[Path]:
     """Yield the versions of a name, or of all, that were decided by this very plan."""
-    order = parts_of(plan.splitter)
+    order = [*plan.splitter.part_codes()]  # rows are dealt to parts in it, and a plan's key does not tell it
     for folder, header in versions_below(home, name, plan.plan_id):
         # What is damaged has no order that could be read: it is made anew in its place.
         if header["plan_id"] == plan.plan_id and (
-            not order or not is_intact(folder) or parts_of(StoredManifest(folder).spec.splitter()) == order
+            not order or not is_intact(folder) or [*StoredManifest(folder).spec.splitter().part_codes()] == order
         ):
             yield folder
-
-
-def parts_of(splitter: Splitter) -> list[str]:
-    """Return the parts in their order: rows are dealt to them in it, and a plan's key does not tell it."""
-    return list(splitter.part_codes()) if isinstance(splitter, LabelSplitter) else []
 
 
 def audit_key(

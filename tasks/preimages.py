@@ -15,6 +15,7 @@ from evenfold.manifests.tables.canonical import STRETCH, amount, filled, listed,
 from evenfold.splitters.kernels import mixed
 from evenfold.tasks.outcomes import Outcome
 from numpy.typing import NDArray
+from pydantic import Field
 
 Place = tuple[str, ...]
 # What a part is called before its own name: by the longest beginning of its place.
@@ -34,7 +35,8 @@ class Preimage(Outcome):
     """The preimage of the keys of some results: those of one ``kind`` for the split that is called ``name``.
 
     ``parts``: as JSON, with what each column holds on its own. ``seconds`` and ``seconds_score``: what one such fit
-    took, and its scores, of splits whose first trains on ``n_train`` rows and tests ``n_test``.
+    took, and its scores, of splits whose first trains on ``n_train`` rows and tests ``n_test``. ``marks``: makes what
+    tells later in how many rows a column has changed.
     """
 
     kind: Literal["split", "fits", "audit", "record"]
@@ -44,6 +46,7 @@ class Preimage(Outcome):
     seconds_score: float = 0.0
     n_train: int = 1
     n_test: int = 1
+    marks: Callable[[], Marks] | None = Field(default=None, exclude=True, repr=False)
 
     @property
     def folder(self) -> str:
@@ -55,27 +58,28 @@ class Preimage(Outcome):
         """Return its own path."""
         return f"{self.folder}/{digest_json(self.parts)[:32]}"
 
+    @property
+    def key_of_marks(self) -> str:
+        """Return where the marks of its columns are kept."""
+        return f"marks/{digest_json({name: self.parts[name] for name in ('rows', 'columns')})[:32]}"
+
 
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], in_rows: Callable[[list[str]], str] | None = None
 ) -> list[str]:
-    """Return what differs between the parts of two preimages, in words; nothing only where nothing does.
-
-    ``in_rows`` says of columns in how many rows they have changed.
-    """
-    old, new = dict(_leaves(before)), dict(_leaves(now))
-    moves = [place for place in old | new if digest_json(old.get(place)) != digest_json(new.get(place))]
+    """Return in words what differs between two preimages; ``in_rows``: in how many rows columns have changed."""
+    moves = sorted(_moves(before, now), key=lambda move: move[1] is None)  # what was not there is said last
+    earlier = {place: was for place, was, _ in moves}
     words: dict[tuple[str, str], list[str]] = {}
-    for place in moves:
-        if place == ("algorithm", "version") and ("decision", "strategy") in moves:
-            continue  # of another strategy
-        if place[:2] == ("decision", "types") and {("columns", place[2])} <= old.keys() & new.keys():
-            continue  # which says more
-        if _came_or_went(place, old, new):
-            continue  # the list of steps says more
-        lead, name, tail = _words(place, old.get(place), new.get(place))
-        words.setdefault((lead, tail), []).append(name)
-    if ("rows",) in moves and ("rows",) in old:  # then every column holds other values
+    for place, was, is_now in moves:
+        of_another = place == ("algorithm", "version") and ("decision", "strategy") in earlier
+        of_column = place[:2] == ("decision", "types") and all(
+            place[2] in side.get("columns", {}) for side in (before, now)
+        )
+        if not (of_another or of_column):  # the strategy's name, or the column, says more
+            lead, name, tail = _words(place, was, is_now)
+            words.setdefault((lead, tail), []).append(name)
+    if earlier.get(("rows",)) is not None:  # then every column holds other values
         words.pop(("column", "changed"), None)
     for less in ("fingerprint", "own_strategy") if len(words) > 1 else ():  # others say more than this
         words.pop((DIGESTS[less], "changed"), None)
@@ -84,26 +88,22 @@ def differences(
     return [_sentence(lead, names, tail) for (lead, tail), names in words.items()]
 
 
-def _came_or_went(place: Place, old: Mapping[Place, Any], new: Mapping[Place, Any]) -> bool:
-    """Return whether a place lies in a step that only one side has, as the lists of their steps say."""
-    for k in range(1, len(place)):
-        steps = [names for side in (old, new) if isinstance(names := side.get(place[:k]), list)]
-        if steps and sum(place[k] in names for names in steps) < 2:
-            return True
-    return False
+def _moves(before: Any, now: Any, place: Place = ()) -> Iterator[tuple[Place, Any, Any]]:
+    """Yield the place of what differs, what it was and what it is; of a step that one side lacks the name alone."""
+    (was, old), (is_now, new) = _parts(before), _parts(now)
+    if digest_json(was) != digest_json(is_now):
+        yield place, was, is_now
+    of_steps = isinstance(was, list) or isinstance(is_now, list)
+    for name in [name for name in old if name in new] if of_steps else old | new:
+        yield from _moves(old.get(name), new.get(name), (*place, name))
 
 
-def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Yield the place and value of all that holds no other; of the steps of a pipeline, say, their order and theirs."""
+def _parts(value: Any) -> tuple[Any, dict[str, Any]]:
+    """Return what holds no other value, and what does by its name: of the steps of a pipeline their order and them."""
     if isinstance(value, list) and any(isinstance(each, (list, Mapping)) for each in value):
         steps = dict(_step_of(each, str(number)) for number, each in enumerate(value))
-        yield place, [*steps]
-        value = steps
-    if isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from _leaves(each, (*place, name))
-    elif value is not None:
-        yield place, value
+        return [*steps], steps
+    return (None, dict(value)) if isinstance(value, Mapping) else (value, {})
 
 
 def _step_of(value: Any, number: str) -> tuple[str, Any]:
@@ -183,10 +183,7 @@ class Marks(Outcome):
         return cls(keys=keys, rows=table.num_rows, columns=columns)
 
     def changed(self, now: Marks, names: Iterable[str]) -> str:
-        """Return in how many rows one of the columns holds another value ``now``; nothing where keys are others.
-
-        The number is exact up to 20 rows; an estimate else.
-        """
+        """Return in how many rows a column has another value ``now``, exact up to 20; "" where keys are others."""
         if (self.keys, self.rows) != (now.keys, now.rows) or not {*names} <= self.columns.keys() & now.columns.keys():
             return ""
         differs = np.any([_read(self.columns[name]) != _read(now.columns[name]) for name in names], axis=0)
@@ -197,11 +194,6 @@ class Marks(Outcome):
         about = np.mean([-size * np.log1p(-share) for share, size in zip(shares, SIZES, strict=True)])
         how = "about" if min(shares) < FULL else "more than"
         return f"in {how} {float(f'{about:.2g}'):,.0f} rows" if about < self.rows / 2 else "in most rows"
-
-
-def key_of_marks(parts: Mapping[str, Any]) -> str:
-    """Return where the marks are kept of what a preimage's ``parts`` name."""
-    return f"marks/{digest_json({name: parts[name] for name in ('rows', 'columns')})[:32]}"
 
 
 def _hashes(array: pa.Array) -> NDArray[np.uint64]:

@@ -1,7 +1,6 @@
 """Parameters of tasks and flows, in groups: each field once, with its type, default, description and flag.
 
-A function takes a group as ``**fields: Unpack[Group]``, which editors and mypy know; ``flat`` makes the same of it for
-who looks at signatures: Prefect's forms and validation, and the command line's flags.
+A function takes a group as ``**fields: Unpack[Group]``; ``flat`` makes the same of it for who looks at signatures.
 """
 
 import inspect

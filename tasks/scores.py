@@ -24,7 +24,7 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.plan import default_strategy
 from evenfold.manifests.store.state import is_numeric_target
 from evenfold.reports import verdict_of
-from evenfold.splitters import LabelSplitter, SplitError
+from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pyarrow import parquet
 
@@ -61,10 +61,14 @@ def aggregate(
     Folds give cross-validation with its pooled score and an interval (``interval``: one of
     ``evenfold.estimates.INTERVALS``; ``refits``: its further fits); draws, which need the ``apparent`` fit of "all
     rows", out-of-bag, .632 and .632+. Where some splits lack and no ``errors`` say why, those of the outcome do, and it
-    is recorded as partial. Raises EvaluationError for results of several data, models or splits, or one given twice.
+    is recorded as partial. A look at the "holdout" alone gives what the one model scores there. Raises EvaluationError
+    for results of several data, models or splits, or one given twice.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
+    if [getattr(fit, "i", None) for fit in results] == ["holdout"]:
+        conclusion = _of_look(split, results[0], interval, level)
+        return unaggregated(split, results[0].model, results).model_copy(update={"estimates": conclusion})
     work = _one_work(split, results, apparent, refits)
     n, n_splits = sum(len(fit.splits) for fit in results), work.manifest.n_splits
     if n < n_splits and not errors:
@@ -72,29 +76,17 @@ def aggregate(
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
     whole = [evaluated.apparent.predictions.path] if evaluated.apparent else []
     predictions = frame_of(files) if (files := evaluated.predictions or whole) else pd.DataFrame()
-    conclusion = _estimates_of(evaluated, predictions, work, refits, interval, level)
-    levels = _levels_of(evaluated, predictions, work, level)
+    conclusion, levels = _estimates_of(evaluated, predictions, work, refits, interval, level)
     if not evaluated.errors:
         draws = [fit.predictions.path for fit in evaluated.draws]
         table = frame_of(draws) if draws else pd.DataFrame([asdict(score) for score in evaluated.scores])
         # What the fit of a split took: the median, for the first one may import.
         fit, score = (float(table[name].median()) for name in ("seconds_fit", "seconds_score"))
         by = interval if refits else None
-        remember(preimage_of_fits(work, by, seconds=fit, seconds_score=score), work.marks)
+        remember(preimage_of_fits(work, by, seconds=fit, seconds_score=score))
     confusion = estimates.Confusion.of(work.problem, predictions, not evaluated.predictions)
     update = {"estimates": conclusion, "levels": levels, "confusion": confusion}
     return evaluated.model_copy(update=update | {"interval": interval, "level": level})
-
-
-def _levels_of(evaluated: Evaluated, predictions: pd.DataFrame, work: Work, level: float) -> list[LevelScore]:
-    """Return the scores of the levels of the columns to balance on."""
-    if not work.attributes:
-        return []
-    if evaluated.draws:
-        return estimates.level_scores_of_draws(scores_of_draws(evaluated), work.problem, work.attributes, level=level)
-    return estimates.level_scores(
-        predictions, evaluated.scores, work.problem, work.attributes, level=level, ordered=work.in_time_order
-    )
 
 
 def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
@@ -185,8 +177,8 @@ def compared(
 ) -> Difference:  # fmt: skip
     """Return the scores of the candidate minus the champion's, on the same folds or draws.
 
-    ``code``: the champion's, where it is not that of now. ``apparent``: both mean scores on training rows, which tell
-    how much training adds to the error. Raises EvaluationError where nothing is kept of the champion's scores.
+    ``code``: the champion's, where it is not that of now. ``apparent``: both mean scores on training rows. Raises
+    EvaluationError where nothing is kept of the champion's scores.
     """
     work = work_of(split, candidate)
     after = kept_scores(split, work)
@@ -227,11 +219,7 @@ def aggregate_chosen(
     return _of_folds([fold.score for fold in results], predictions, work, [], interval, level)
 
 
-@step(run_name=lambda split, **_: f"{split.name}: holdout, aggregate", retries=0)
-def aggregate_look(
-    split: SplitRef, result: FitResult, *, interval: Intervals = "auto", level: Level = 0.95
-) -> list[Estimate]:
-    """Return what a look at the locked part says: an estimate per metric, of the one model that was tested there."""
+def _of_look(split: SplitRef, result: FitResult, interval: str, level: float) -> list[Estimate]:
     work = work_of(split, result.model)
     predictions = pd.read_parquet(result.predictions.path)
     train, test = map(work.at_hand, work.manifest.locked_pair())
@@ -265,30 +253,34 @@ def estimate_of_one_model(
 def _estimates_of(
     evaluated: Evaluated, predictions: pd.DataFrame, work: Work, refits: Sequence[FitResult], interval: str,
     level: float,
-) -> list[Estimate]:  # fmt: skip
-    """Return out-of-bag and .632+ of bootstraps, else cross-validation; ``predictions`` of draws: apparent ones."""
+) -> tuple[list[Estimate], list[LevelScore]]:  # fmt: skip
+    """Return estimates, and scores of levels to balance on; ``predictions``: of draws those of the fit on all rows."""
+    problem, splitter, attributes = work.problem, work.manifest.splitter, work.attributes
+    levels: list[LevelScore] = []
     if not evaluated.draws:
-        return _of_folds(evaluated.scores, predictions, work, refits, interval, level)
+        if attributes:
+            levels = estimates.level_scores(
+                predictions, evaluated.scores, problem, attributes, level=level, ordered=work.in_time_order
+            )
+        return _of_folds(evaluated.scores, predictions, work, refits, interval, level), levels
     if evaluated.apparent is None:
         raise EvaluationError(
             "estimates from draws need the apparent score; pass apparent=fit_fold(split, 'all rows', model)."
         )
-    draws, apparent = scores_of_draws(evaluated), evaluated.apparent
-    baseline = _of_draws(work)
-    if "out_of_bag" in work.manifest.splitter.promises:
+    draws, apparent = scores_of_draws(evaluated), evaluated.apparent.score
+    how: dict[str, Any] = {"interval": interval, "level": level, "baseline": _of_draws(work)}
+    if "out_of_bag" in splitter.promises:
         rows: NDArray[np.int64] = predictions["row"].to_numpy()
         drawn = estimates.Multiplicities.of(
-            _first_draws(work, MOST_FOR_SPREAD), rows, work.problem.units(rows), work.problem.mass(rows)
+            _first_draws(work, MOST_FOR_SPREAD), rows, problem.units(rows), problem.mass(rows)
         )
         seed: Any = work.manifest.spec.seed
-        return estimates.bootstrap_aggregate(
-            draws, apparent.score, predictions, work.problem, drawn=drawn, interval=interval, level=level,
-            baseline=baseline, seed=seed,
-        )  # fmt: skip
-    stratified = work.manifest.splitter.needs.y != "ignored"
-    return estimates.resampled_aggregate(
-        draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=baseline
-    )
+        conclusion = estimates.bootstrap_aggregate(draws, apparent, predictions, problem, drawn=drawn, seed=seed, **how)
+    else:
+        conclusion = estimates.resampled_aggregate(draws, apparent, stratified=splitter.needs.y != "ignored", **how)
+    if attributes:
+        levels = estimates.level_scores_of_draws(draws, problem, attributes, level=level)
+    return conclusion, levels
 
 
 def _first_draws(work: Work, most: int) -> Iterator[tuple[int, Pair]]:
@@ -318,11 +310,10 @@ def _of_folds(
     baselines = estimates.baseline_predictions(work.problem, splits, work.problem.times if work.in_time_order else None)
     further = [pd.read_parquet(refit.predictions.path) for refit in refits]
     splitter = work.manifest.splitter
-    codes = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
     return estimates.aggregate(
         scores, predictions, work.problem, stratified=splitter.needs.y != "ignored",
         ordered=work.in_time_order, baselines=baselines, refits=further, interval=interval, level=level,
-        seed=work.manifest.spec.seed, parts=[name for name, code in codes.items() if code >= 0],
+        seed=work.manifest.spec.seed, parts=[name for name, code in splitter.part_codes().items() if code >= 0],
     )  # fmt: skip
 
 
@@ -370,10 +361,9 @@ def evaluate_segment(
     data: str, spec: SplitSpec, model: ModelSpec, segment: str, *, interval: Intervals = "auto", level: Level = 0.95,
     time_limit: TimeLimit = None,
 ) -> Segment:  # fmt: skip
-    """Return the score of ``model`` on the rows of a segment, which are a table of their own; one task run for all.
+    """Return the score of ``model`` on the rows of a segment, a table of their own; one task run for all.
 
-    Its split, its fits and its audit are kept as those of any other table. Raises SplitError, ModelError or
-    EvaluationError where it cannot be split or fitted.
+    Its split, fits and audit are kept as any other's. SplitError, ModelError or EvaluationError where it has none.
     """
     split = finished_here(decide, data, spec).value
     fits = [finished_here(fit_fold, split, block, model, time_limit=time_limit).value for block in split.blocks()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Unpack
 from uuid import uuid4
@@ -42,7 +42,7 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan, path = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
     identity: list[object] = [plan.plan_id, plan.spec.name, path]
-    identity += [part for part in (plan.spec.gates, plan.spec.ignore, plans.parts_of(plan.splitter)) if part]
+    identity += [part for part in (plan.spec.gates, plan.spec.ignore, [*plan.splitter.part_codes()]) if part]
     return f"split/{digest_json(identity)}"
 
 
@@ -66,15 +66,12 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     """
     plan, path = _planned(data, spec, **fields)
     decided = placed(plan, path)
-    remember(plans.preimage_of(plan), partial(plans.marks_of, plan))
+    remember(plans.preimage_of(plan))
     return decided
 
 
 def placed(plan: Plan, data: str, staged: Path | None = None) -> SplitRef:
-    """Return what names the version that holds this decision, made before or now.
-
-    ``staged``: where a new one is written and stays until it is committed.
-    """
+    """Return the version that holds this decision: made before, or now and ``staged`` until it is committed."""
     home, name = Home.here(), plan.spec.name
     home.make()
 
@@ -94,7 +91,7 @@ def placed(plan: Plan, data: str, staged: Path | None = None) -> SplitRef:
         folder, reused = plans.looked_up(plan, home, write, is_refreshing())
         _require_budget(folder, plan)
     plans.forget_plans()
-    return _named(StoredManifest(folder), data, staged, reused).asked(plan.spec)
+    return SplitRef.of(StoredManifest(folder), data, reused, staged).asked(plan.spec)
 
 
 def _offer(bucket: Bucket | None, folder: Path) -> None:
@@ -126,9 +123,8 @@ def audit_split(
 ) -> SplitAudit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
 
-    The findings are kept until the manifest or a file of its data is written again; a check that could not run is
-    tried again. ``build``, the import path of a function that makes features, is audited as well, and kept until
-    its code changes.
+    The findings are kept until the manifest or a file of its data is written again, but for a check that could not run.
+    ``build``, the import path of a function that makes features, is audited as well, and kept until its code changes.
     """
     columns, limit, data = plans.named_features(split, features), Settings.memory_of(memory), plans.table_of(split)
     manifest: Manifest = split.stored()
@@ -173,7 +169,7 @@ def newest(
 def _has_rules(folder: Path, spec: SplitSpec) -> bool:
     stored = StoredManifest(folder).prove()
     same = stored.spec.decision(stored.types) == spec.decision(stored.types)
-    return same and plans.parts_of(stored.spec.splitter()) == plans.parts_of(spec.splitter())
+    return same and [*stored.spec.splitter().part_codes()] == [*spec.splitter().part_codes()]
 
 
 def snapshot_of(split_id: str) -> Path:
@@ -182,10 +178,7 @@ def snapshot_of(split_id: str) -> Path:
 
 
 def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
-    """Return the snapshot of the table that was last learnt from, None where none was kept.
-
-    Of a table that was stopped none was kept: then it is that of the version before, or of the one before that.
-    """
+    """Return the snapshot of the table last learnt from; a table that was stopped left none, the one before did."""
     line = manifest.version.partition(".")[0]
     for generation in range(manifest.generation, -1, -1):
         version = folder.with_name(f"{line}.{generation}")
@@ -201,10 +194,10 @@ def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
 def check_table(
     folder: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: GateLimits | None = None
 ) -> Audit:
-    """Say what is wrong with ``data`` as the next table after those of the manifest in ``folder``.
+    """Say what is wrong with ``data`` as the next table after those of the manifest in ``folder``. Raises SplitError.
 
-    Compared with what was kept of the last one: rows that vanished, changed targets, columns that the recipe may read,
-    the new rows' number and targets, groups that merge. ``gates``: in place of the manifest's. Raises SplitError.
+    Rows that vanished, changed targets, columns that the recipe may read, the new rows' number and targets, groups that
+    merge. ``gates``: in place of the manifest's.
     """
     manifest = manifests.read_manifest(folder)
     snapshot = _newest_snapshot(manifest, Path(folder))
@@ -225,10 +218,10 @@ MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for
 
 
 def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
-    """Return the differences of ``data`` from the table that the manifest in ``folder`` last met, in sentences.
+    """Return how ``data`` differ from the table that the manifest in ``folder`` last met, in sentences.
 
-    Corrected targets of known rows, be they few, columns that are gone or of another kind, values that no known row
-    had. Nothing where nothing was kept of that table, and where this one takes more than ``memory``.
+    Corrected targets, columns that are gone or of another kind, values that no known row had; nothing where nothing was
+    kept of that table, and where this one takes more than ``memory``.
     """
     if not manifests.fits_in_memory(data, StoredManifest(folder).spec.columns.roles(), Settings.memory_of(memory)):
         return []
@@ -279,22 +272,30 @@ def extend(
     merged: Merged = "quarantine",
     max_missing: float = MOST_MISSING,
     memory: Memory = None,
+    staged: str = "",
 ) -> Growth:
     """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
 
     ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder. No assigned row moves; the same
-    data make the same version. SplitError, also where the rows take more than ``memory``.
+    data make the same version. ``staged``: the folder in which a new one stays until it is committed. SplitError, also
+    where the rows take more than ``memory``.
     """
-    return _joined(manifest_folder(manifest), data, batch, merged, max_missing, memory)
-
-
-@step(run_name=lambda folder, **_: f"stage the next version of {Path(folder).parent.name}", retries=0)
-def stage_extension(folder: str, data: str, *, merged: Merged, staged: str) -> Growth:
-    """Extend the manifest in ``folder`` by the new rows of ``data``, in the folder ``staged``, until it is committed.
-
-    The gates say how many of the known rows may be missing. Raises SplitError.
-    """
-    return _joined(Path(folder), data, False, merged, 1, None, Path(staged))
+    folder, home, aside = manifest_folder(manifest), Home.here(), Path(staged) if staged else None
+    path = from_anywhere(data_reference(data, home))
+    with locked(home.locks, f"name/{folder.parent.name}"):
+        there = os.listdir(folder.parent)
+        require_memory(StoredManifest(folder), Settings.memory_of(memory))
+        grown = extension_of(str(folder), path, batch, merged, max_missing)
+        new = not grown.manifest.uri
+        written = manifests.write_manifest(grown.manifest, folder.parent.parent, aside) if new else folder
+        if aside is None:
+            _offer(bucket_of(home), written)
+    return Growth(
+        split=SplitRef.of(StoredManifest(written), path, written.name in there, aside),
+        parent_split_id=grown.manifest.parent_split_id,
+        notes=list(grown.notes),
+        **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},
+    )
 
 
 @step(run_name=lambda spec, **_: f"stage the split {spec.name}", retries=0)
@@ -305,31 +306,3 @@ def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
     """
     path = from_anywhere(data)
     return placed(plans.plan_of(spec, path), path, Path(staged))
-
-
-def _named(manifest: StoredManifest, data: str, staged: Path | None, reused: bool = False) -> SplitRef:
-    """Return what names a manifest, by where it lies or, staged, will lie."""
-    if manifest.folder != staged:
-        return SplitRef.of(manifest, manifest.folder, data, reused)
-    return SplitRef.of(manifest, staged.with_name(manifest.version), data, reused, str(staged))
-
-
-def _joined(
-    folder: Path, data: Any, batch: bool, merged: Merged, max_missing: float, memory: Memory, staged: Path | None = None
-) -> Growth:
-    home = Home.here()
-    path = from_anywhere(data_reference(data, home))
-    with locked(home.locks, f"name/{folder.parent.name}"):
-        there = os.listdir(folder.parent)
-        require_memory(StoredManifest(folder), Settings.memory_of(memory))
-        grown = extension_of(str(folder), path, batch, merged, max_missing)
-        new = not grown.manifest.uri
-        written = manifests.write_manifest(grown.manifest, folder.parent.parent, staged) if new else folder
-        if staged is None:
-            _offer(bucket_of(home), written)
-    return Growth(
-        split=_named(StoredManifest(written), path, staged, written.name in there),
-        parent_split_id=grown.manifest.parent_split_id,
-        notes=list(grown.notes),
-        **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},
-    )

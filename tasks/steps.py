@@ -1,7 +1,6 @@
 """Steps: plain Prefect tasks around functions whose results are named by content: computed once, locked, checked.
 
-They are run as Prefect tasks or plainly, with the same results in the same place. A pool whose worker dies takes every
-task in it along: what had not finished is run again in a new one.
+They are run as Prefect tasks or plainly, with the same results in the same place.
 """
 
 from __future__ import annotations
@@ -85,8 +84,7 @@ class Body(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         # A worker process has the function already, under the name of its task; what it lacks are the settings.
-        settings = {name: value for name, value in environment().items() if name.startswith("EVENFOLD_")}
-        settings |= {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
+        settings = environment("EVENFOLD_") | ({"EVENFOLD_CLOSED": "1"} if is_deployed() else {})
         return _arrived, (sys.modules[self.fn.__module__], self.fn.__name__, settings)
 
 
@@ -98,25 +96,21 @@ def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any,
     return body
 
 
-@dataclass
 class ByContent(CachePolicy):
     """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
 
-    What is whole in the content store, whoever put it there, is a hit of Prefect's. Where ``result_storage`` or
-    ``cache_expiration`` of the user's is set, Prefect's own is asked alone, and made again where a file that it names
-    is damaged.
+    What is whole in the content store is a hit of Prefect's. Where ``result_storage`` or ``cache_expiration`` of the
+    user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged.
     """
-
-    body: Body[Any, Any] | None = None
 
     def compute_key(
         self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
     ) -> str | None:
         """Return the key of these inputs; None where nothing is kept, or they are bad: the task then says why."""
-        key: str | None = None
+        key, body = None, task_ctx.task.fn
         with suppress(EvenfoldError):
-            if self.body and self.body.key_of:
-                key = self.body.key_of(**inputs)
+            if isinstance(body, Body) and body.key_of:
+                key = body.key_of(**inputs)
         if key is None:
             return None
         place = task_ctx.result_store
@@ -144,8 +138,7 @@ def step(
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Return a decorator that makes a function a Prefect task.
 
-    ``key_of`` takes its parameters and returns the key of its result; without it, or for None, nothing is cached.
-    ``run_name``: what the task run is called, for the same.
+    ``key_of``, of its parameters: the key of its result, or None: nothing is cached. ``run_name``: of a task run.
     """
 
     def made(fn: Callable[P, R]) -> Task[P, R]:
@@ -154,7 +147,7 @@ def step(
             body,
             name=fn.__name__.replace("_", " "),
             task_run_name=body.title,  # type: ignore[arg-type]
-            cache_policy=ByContent(body=body) if key_of else NO_CACHE,
+            cache_policy=ByContent() if key_of else NO_CACHE,
             persist_result=key_of is not None,
             result_serializer="json" if key_of else None,
             retries=retries,
@@ -265,9 +258,6 @@ def finished_each(
         yield from ((number, Finished(error=error)) for number in lost)
 
 
-Calls = dict[int, tuple[Any, ...]]
-
-
 def _fresh(task: Task[P, R]) -> Task[P, R]:
     keeps = isinstance(task.cache_policy, ByContent)
     return task.with_options(refresh_cache=True) if keeps and REFRESHING.get() else task
@@ -279,8 +269,8 @@ def _came_to(state: Any) -> Finished[Any]:
 
 
 def _submitted(
-    submit: Callable[[tuple[Any, ...]], Any], calls: Calls
-) -> Generator[tuple[int, Finished[Any]], None, Calls]:
+    submit: Callable[[tuple[Any, ...]], Any], calls: dict[int, tuple[Any, ...]]
+) -> Generator[tuple[int, Finished[Any]], None, dict[int, tuple[Any, ...]]]:
     """Yield what each call came to, but for those whose pool broke under them, which are returned."""
     futures: dict[Any, int] = {}
     with suppress(BrokenExecutor):  # a pool that broke under earlier calls takes no more
@@ -288,13 +278,12 @@ def _submitted(
             futures[submit(args)] = number
     lost = dict(calls)
     for future in as_completed(list(futures)):
-        done: Finished[Any] | None = None
         with suppress(BrokenExecutor):
             future.wait()
             done = _came_to(future.state)
-        if done is not None and not isinstance(done.error, BrokenExecutor):
-            del lost[futures[future]]
-            yield futures[future], done
+            if not isinstance(done.error, BrokenExecutor):
+                del lost[futures[future]]
+                yield futures[future], done
     return lost
 
 
@@ -328,10 +317,7 @@ def finished_here(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finish
 
 
 def publish(name: str, content: str | list[dict[str, object]], description: str) -> None:
-    """Show Markdown, or the rows of a table, as an artifact of the run under way, where there is one.
-
-    ``name`` is the same from run to run, so that Prefect shows how a split or a score went on.
-    """
+    """Show Markdown, or rows of a table, as an artifact of the run under way; ``name`` stays from run to run."""
     if not under_prefect():
         return
     key = re.sub(r"[^a-z0-9]+", "-", f"evenfold-{name}".lower()).strip("-")
@@ -351,8 +337,7 @@ def tell(sentences: Iterable[str]) -> None:
 def happened(what: str, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
     """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
 
-    Only where a flow run is under way on a server, or ended there, as one that failed did; ``words`` says it in a
-    sentence. ``id``: of what happens once, however many runs tell it; Prefect takes an event of each id once.
+    Only in a flow run on a server; ``words`` says it in a sentence. ``id``: of what happens once, whoever tells it.
     """
     if what == "retrain.failed" or under_prefect():  # a hook tells of it, after the run
         about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}

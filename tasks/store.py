@@ -1,7 +1,6 @@
 """Results by their content: computed once on a host, kept whole and signed, and checked before they are taken.
 
-What machines share lies in a folder that all see, or in a bucket, of which the work here is done in a mirror. Old
-results are removed; manifests, models in the registry and records never are.
+What machines share lies in a folder that all see, or in a bucket, of which the work here is done in a mirror.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import re
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -25,10 +24,11 @@ from uuid import uuid4
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_header
 from evenfold.manifests.store.header import other_identity, sha256
+from evenfold.manifests.store.write import settle
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
-from evenfold.tasks.preimages import Marks, Preimage, differences, key_of_marks
-from evenfold.tasks.runtime.home import Home, locked, rename_unless_there, write_aside
+from evenfold.tasks.preimages import Marks, Preimage, differences
+from evenfold.tasks.runtime.home import Home, locked, write_aside
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 
 KINDS: dict[str, type[Outcome]] = {
@@ -108,9 +108,7 @@ class Bucket:
 
     def fetch_splits(self, name: str) -> None:
         """Fetch every version of a split that is not here."""
-        with self._reached():
-            listed = self.store.find(f"{self.place}/splits/{name}")
-        for place in listed:
+        for place in self._asked("find", f"splits/{name}")[1] or ():
             try:
                 self._fetch_split(name, Path(place).stem)
             except LookupError as error:
@@ -120,21 +118,18 @@ class Bucket:
 
     def offer_split(self, folder: Path) -> bool:
         """Put a version of a split; return whether the bucket holds this decision under that version now."""
-        packed = io.BytesIO()
+        packed, name = io.BytesIO(), f"splits/{folder.parent.name}/{folder.name}.zip"
         with zipfile.ZipFile(packed, "w") as archive:
             for file in sorted(path for path in folder.iterdir() if path.is_file()):
                 archive.write(file, file.name)
-        name = f"splits/{folder.parent.name}/{folder.name}.zip"
         if self._put(name, packed.getvalue(), "create"):
             return True
-        with zipfile.ZipFile(io.BytesIO(self._get(name) or b"")) as archive:
-            held = json.loads(archive.read("manifest.json"))
+        held = json.loads(zipfile.ZipFile(io.BytesIO(self._get(name) or b"")).read("manifest.json"))
         return other_identity(held, read_header(folder)) is None
 
     def take_back(self, folder: Path) -> None:
         """Remove a version of a split; what other machines have fetched of it they keep."""
-        with self._reached(), suppress(FileNotFoundError):
-            self.store.rm_file(f"{self.place}/splits/{folder.parent.name}/{folder.name}.zip")
+        self._asked("rm_file", f"splits/{folder.parent.name}/{folder.name}.zip")
 
     def _require_create_only(self) -> None:
         """Raise SplitError where an object can be put twice; tried once for each mirror."""
@@ -162,7 +157,7 @@ class Bucket:
                 zipfile.ZipFile(io.BytesIO(content)).extractall(Path(aside, version))
             except zipfile.BadZipFile:
                 raise LookupError(f"{name} {version} is no ZIP file") from None
-            rename_unless_there(Path(aside, version), folder)
+            settle(Path(aside, version), folder)
 
     def _fetched(self, naming: Naming) -> Naming:
         if "uri" in naming:
@@ -195,25 +190,18 @@ class Bucket:
         return naming | {where: Path(naming[where]).relative_to(self.here).as_posix()}
 
     def _get(self, name: str) -> bytes | None:
-        with self._reached():
-            try:
-                return bytes(self.store.cat_file(f"{self.place}/{name}"))
-            except FileNotFoundError:
-                return None
+        return self._asked("cat_file", name)[1]  # type: ignore[no-any-return]
 
     def _put(self, name: str, content: bytes, mode: Literal["overwrite", "create"] = "overwrite") -> bool:
         """Put an object; return whether it was put: where ``mode`` is "create" not in the place of another."""
-        with self._reached():
-            try:
-                self.store.pipe_file(f"{self.place}/{name}", content, mode=mode)
-            except FileExistsError:
-                return False
-        return True
+        return self._asked("pipe_file", name, content, mode=mode)[0]
 
-    @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _asked(self, verb: str, name: str, *arguments: Any, **how: Any) -> tuple[bool, Any]:
+        """Return whether an object is there, or not, as the file system's ``verb`` needs it, and what that returns."""
         try:
-            yield
+            return True, getattr(self.store, verb)(f"{self.place}/{name}", *arguments, **how)
+        except (FileNotFoundError, FileExistsError):
+            return False, None
         except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
             raise EvaluationError(
                 f"{self.url} cannot be used ({type(error).__name__}: {error}); correct EVENFOLD_RESULTS, "
@@ -271,13 +259,13 @@ def keep(key: str, value: Outcome) -> None:
     write_aside(Home.here().results / key, lambda aside: aside.write_bytes(written(key, value)))
 
 
-def remember(preimage: Preimage, marks: Callable[[], Marks] | None = None) -> None:
-    """Keep what results were made of, so that a later miss can say what differs; by ``marks`` also in how many rows."""
+def remember(preimage: Preimage) -> None:
+    """Keep what results were made of, so that a later miss can say what differs; by its marks also in how many rows."""
     results = Home.here().results
     if not (results / preimage.key).exists():
         keep(preimage.key, preimage)
-    if marks and not (results / (key := key_of_marks(preimage.parts))).exists():
-        keep(key, marks())
+    if preimage.marks and not (results / preimage.key_of_marks).exists():
+        keep(preimage.key_of_marks, preimage.marks())
 
 
 def asked(folder: str) -> list[Preimage]:
@@ -287,25 +275,23 @@ def asked(folder: str) -> list[Preimage]:
     return [each for each in preimages if isinstance(each, Preimage)]
 
 
-def nearest(preimage: Preimage, marks: Callable[[], Marks] | None = None) -> tuple[Preimage | None, list[str]]:
-    """Return the earlier one of the same kind and name from which the least differs, and what does, in words.
-
-    ``marks``: of the rows of now, by which the words say in how many of them a column has changed.
-    """
+def nearest(preimage: Preimage) -> tuple[Preimage | None, list[str]]:
+    """Return the earlier one of the same kind and name from which the least differs, and what does, in words."""
     pairs = [(each, differences(each.parts, preimage.parts)) for each in asked(preimage.folder)]
     earlier, words = min(pairs, key=lambda pair: len(pair[1]), default=(None, ["no earlier run"]))
-    before = ready(key_of_marks(earlier.parts)) if earlier and marks else None
+    marks = preimage.marks
+    before = ready(earlier.key_of_marks) if earlier and marks else None
     if earlier and marks and isinstance(before, Marks):
         words = differences(earlier.parts, preimage.parts, lambda names: before.changed(marks(), names))
     return earlier, words
 
 
+_bucket = lru_cache(maxsize=2)(Bucket)
+
+
 def bucket_of(home: Home) -> Bucket | None:
     """Return the bucket that ``EVENFOLD_RESULTS`` names; None where results lie in a folder, whoever shares it."""
     return _bucket(home.bucket, home.shared) if home.bucket else None
-
-
-_bucket = lru_cache(maxsize=2)(Bucket)
 
 
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -322,8 +308,7 @@ def age_of(text: str) -> int:
 def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
     """Remove cached results, scores, data and model files that nobody wrote or read for ``older_than`` seconds.
 
-    They are made again when they are needed. Manifests are not touched. Returns the bytes of each file that was
-    removed, or with ``dry_run`` would be.
+    No manifests. Returns the bytes of each file that was removed, or with ``dry_run`` would be.
     """
     storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
     places = (home.results, home.scores, home.shared / "models", home.data, storage)

@@ -236,10 +236,7 @@ def _number(i: object, most: int) -> bool:
 
 @dataclass(frozen=True)
 class Job:
-    """A call of ``fit_fold``: its name, what names its rows, and its fits, each as its rows and its result's names.
-
-    Where it is not ``scored``, it predicts only.
-    """
+    """A call of ``fit_fold``: its name, what names its rows, its fits, each with its result's names; if ``scored``."""
 
     name: str
     membership: str
@@ -380,4 +377,6 @@ def preimage_of_fits(work: Work, interval: str | int | None, **seconds: float) -
     parts |= {"versions": versions | own, "interval": interval}
     parts |= split_parts(work.manifest) | dict(work.digests)
     n_train, n_test = (max(rows.size, 1) for rows in work.pair(0))
-    return Preimage(kind="fits", name=work.manifest.name, parts=parts, n_train=n_train, n_test=n_test, **seconds)
+    return Preimage(
+        kind="fits", name=work.manifest.name, parts=parts, n_train=n_train, n_test=n_test, marks=work.marks, **seconds
+    )  # fmt: skip

@@ -19,6 +19,7 @@ from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.stored import in_memory
+from evenfold.manifests.store.write import settle
 from evenfold.manifests.tables.canonical import infer_type, listed
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.read import source_of
@@ -36,7 +37,7 @@ from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, made_once, tracker_of
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
-from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, redacted, rename_unless_there
+from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, redacted
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_here, flow_run_tags, is_refreshing, publish, step
@@ -272,7 +273,7 @@ def load_split(
     path = "" if data is None else from_anywhere(data_reference(data, Home.here()))
     if path:
         manifest.positions(path, rows)
-    return SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
+    return SplitRef.of(manifest, path, True).model_copy(update={"rows": rows})
 
 
 def _recorded(home: Home, tag: str, start: str) -> list[Run]:
@@ -312,5 +313,5 @@ def _download(run: Run, home: Home) -> Manifest:
                 f"what MLflow keeps in run {run.info.run_id} is not the split {split_id[:16]} that it was recorded as; "
                 "its artifacts were changed."
             )
-        rename_unless_there(fetched, place)
+        settle(fetched, place)
     return read_manifest(place)

@@ -288,7 +288,7 @@ def record_later(
 
 def record_audit(manifest: Manifest, audit: Audit) -> str:
     """Record an audit with its page, beside the split that it is of; return the run."""
-    page, tags = audit_page(audit), short_tags(SplitRef.of(manifest, manifest.uri or "", ""))
+    page, tags = audit_page(audit), short_tags(SplitRef.of(manifest))
     severities = [finding.severity for finding in audit.findings]
     counts = {f"audit/{severity}s": float(severities.count(severity)) for severity in ("error", "warning", "note")}
     counts |= {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))}
@@ -336,7 +336,7 @@ def log_scores(
     }
     title = model if isinstance(model, str) else type(model).__name__
     checked = None if data is None else audit(split, data)
-    name, tags = f"{title} @ {split.name} {split.version}", split_tags(SplitRef.of(split, split.uri or "", ""))
+    name, tags = f"{title} @ {split.name} {split.version}", split_tags(SplitRef.of(split))
     own = OwnScores(run_id="", name=name, scores=tests, audit=checked)
     page = Page(name, Verdict.NONE, "") if checked is None else audit_page(checked)
     figures: dict[str, float] = {}  # named as those of evaluations

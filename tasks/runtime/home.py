@@ -1,7 +1,6 @@
 """Settings, the home and its files, what Prefect and MLflow are told about them, locks, and passwords left out.
 
-Files appear whole or not at all; locks of files free themselves when their holder dies. What is shown, logged, recorded
-or kept in a file goes through ``redacted``: passwords stay where they were set.
+Files appear whole or not at all. What is shown, logged, recorded or kept in a file goes through ``redacted``.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ _USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
 def redacted(text: str) -> str:
     """Return ``text`` with ``***`` in place of every password in it: of URIs, and of parameters named like one.
 
-    What stands before the ``@`` of a URI without a colon is hidden whole, for it may be a token. Redacting twice
-    changes nothing. O(n).
+    Before the ``@`` of a URI all is hidden that has no colon: it may be a token. Redacting twice changes nothing. O(n).
     """
 
     def without_password(userinfo: re.Match[str]) -> str:
@@ -71,10 +69,7 @@ def locked(folder: Path, key: str) -> Iterator[None]:
 
 
 def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
-    """Make a generator a context that blocks of several threads hold together.
-
-    The first block enters it, the last that overlaps leaves it.
-    """
+    """Make a generator a context of threads: the first block enters it, the last that overlaps leaves it."""
     lock, entered, holders = threading.Lock(), ExitStack(), 0
 
     @contextmanager
@@ -97,10 +92,7 @@ def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractCont
 
 
 def environment(beginning: str = "") -> dict[str, str]:
-    """Return the environment, or what of it begins so in either case.
-
-    Of a variable that another thread takes away meanwhile, as fits do, nothing is missed.
-    """
+    """Return the environment, or what of it begins so in either case, though other threads take variables away."""
     names = [name for name in list(os.environ) if name.upper().startswith(beginning)]
     return {name: value for name in names if (value := os.environ.get(name)) is not None}
 
@@ -193,10 +185,7 @@ SILENT = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIF
 
 @overlapping
 def in_silence() -> Iterator[None]:
-    """Keep MLflow's bars, and the pages of runs that end on a server, off the output of a user who asked for neither.
-
-    In their own process, where nothing may stay set.
-    """
+    """Keep MLflow's bars, and pages of runs, off the output of a user's own process, where nothing may stay set."""
     ours = SILENT.keys() - os.environ.keys()
     os.environ.update({name: SILENT[name] for name in ours})
     try:
@@ -241,10 +230,7 @@ class Home:
 
     @property
     def shared(self) -> Path:
-        """The folder of the results that projects and machines may share; of a bucket, the one here that mirrors it.
-
-        ``EVENFOLD_RESULTS`` names it; without that it is the home itself.
-        """
+        """The folder of results that machines share: ``EVENFOLD_RESULTS``, the mirror of a bucket, or the home."""
         if self.bucket:
             return self.path / "buckets" / hashlib.sha256(self.bucket.rstrip("/").encode()).hexdigest()[:16]
         place = Settings.here().results
@@ -344,15 +330,6 @@ def parquet_bytes(table: Any, **options: Any) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-def rename_unless_there(aside: Path, folder: Path) -> None:
-    """Put a complete folder in its place, where no other process was first with the same one."""
-    try:
-        aside.rename(folder)
-    except OSError:  # "exists" or "not empty", by the system
-        if not folder.exists():
-            raise
-
-
 def from_anywhere(data: str) -> str:
     """Return a path or address that means the same in a worker with another working directory; "" is none anywhere."""
     from evenfold.manifests.tables.read import from_everywhere
@@ -363,8 +340,7 @@ def from_anywhere(data: str) -> str:
 def data_reference(data: Any, home: Home) -> str:
     """Return a path that names ``data``: a path as it is, a frame as a Parquet file below the home, by content.
 
-    A file that is there already is not written again, nor does its time of writing move: what was kept of it counts.
-    ``evenfold clean`` removes those that nobody read for long.
+    A file that is there is not written again, nor does its time move: what was kept of it counts.
     """
     if isinstance(data, (str, Path)):
         return str(data)

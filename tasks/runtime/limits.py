@@ -116,10 +116,7 @@ def _prepare(path: list[str], variables: dict[str, str], folder: str, modules: l
 
 
 def _run(function: Callable[..., R], arguments: tuple[Any, ...]) -> tuple[R, bool]:
-    """Return what a function returns, and whether this process is still small: it holds the table of its last fit.
-
-    One that has grown by 300 MB loky would end, with a warning where the next fit is on its way.
-    """
+    """Return what a function returns, and whether this process is small: grown by 300 MB it would be ended by loky."""
     return function(*arguments), _peak() - _peak_before() < 200_000
 
 
@@ -131,13 +128,10 @@ _peak_before = cache(_peak)
 
 
 def begin_worker(parent: int) -> None:
-    """Have this process, and what it starts, killed within a second of its parent's end.
-
-    By PR_SET_PDEATHSIG the end of the thread that started it would end it as well.
-    """
+    """Have this process, and what it starts, killed within a second of its parent's end."""
     os.setpgrp()
 
-    def watch() -> None:
+    def watch() -> None:  # PR_SET_PDEATHSIG would end it with the thread that started it
         while os.getppid() == parent:
             time.sleep(0.5)
         os.killpg(0, signal.SIGKILL)
@@ -176,10 +170,7 @@ def _joblib_limited() -> Iterator[None]:
 
 @overlapping
 def unlogged() -> Iterator[None]:
-    """Keep fits of ours out of the user's runs, where MLflow's autologging is on in this process.
-
-    It can only be turned off for the whole process: it is on again when the last block that overlaps ends.
-    """
+    """Keep fits of ours out of MLflow's autologging, which is off in the whole process until all blocks end."""
     autologging: Any = sys.modules.get("mlflow.utils.autologging_utils")
     # In the settings of each library: to leave MLflow's own block would turn all on inside one of the user's.
     settings = [] if autologging is None else list(autologging.AUTOLOGGING_INTEGRATIONS.values())
@@ -214,23 +205,23 @@ def task_runner() -> Any:
         return ThreadPoolTaskRunner(max_workers=n_workers)
     if runner == "processes":
         return _processes(n_workers)
-    cluster: Any
+    alone: dict[str, Any]
     try:
         if runner == "dask":
             import dask
-            import prefect_dask
+            from prefect_dask import DaskTaskRunner as Cluster
 
             dask.config.set({"distributed.worker.daemon": False})  # a daemon may not start what a time limit kills
-            alone = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
-            cluster = prefect_dask.DaskTaskRunner
-            return cluster(address=address) if address else cluster(cluster_kwargs=alone)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        import prefect_ray
+            alone = {"cluster_kwargs": {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}}
+        else:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            from prefect_ray import RayTaskRunner as Cluster
+
+            alone = {"init_kwargs": {"num_cpus": n_workers, "include_dashboard": False}}
     except ModuleNotFoundError as error:
         package = f"pip install 'evenfold[{runner}]'"
         raise SplitError(f"EVENFOLD_RUNNER is {runner!r} and {error.name} is not installed; {package}.") from None
-    alone, cluster = {"num_cpus": n_workers, "include_dashboard": False}, prefect_ray.RayTaskRunner
-    return cluster(address=address) if address else cluster(init_kwargs=alone)
+    return Cluster(address=address) if address else Cluster(**alone)
 
 
 def _processes(n_workers: int) -> Any:

@@ -75,10 +75,9 @@ def saying(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shown_in_a_notebook() -> Iterator[None]:
-    """Show in one line of a notebook's cell what is under way inside the block, and in the end how long it took.
+    """Show in one line of a notebook's cell what is under way in the block, and in the end how long it took.
 
-    Nothing where somebody listens already, such as a terminal's bar, and where there is no notebook; the log is told
-    as well.
+    Nothing where somebody listens already, or there is no notebook; the log is told as well.
     """
     # IPython's display where a kernel runs this; elsewhere nothing is imported for it.
     ipython: Any = sys.modules.get("IPython")
@@ -116,23 +115,11 @@ def at_stop(ending: Callable[[], object]) -> Iterator[None]:
         ENDINGS.remove(call)
 
 
-def crash(flow_run: Any) -> None:
-    """End a flow run as crashed, as Prefect calls what was stopped; nothing where there is none yet."""
-    if flow_run is None:
-        return
-    from prefect.client.orchestration import get_client  # which help and completion do not need
-    from prefect.states import Crashed
-
-    with get_client(sync_client=True) as client:
-        client.set_flow_run_state(flow_run, Crashed(message="Stopped by a signal."))
-
-
 @contextlib.contextmanager
 def ending_at_signals() -> Iterator[None]:
     """Let a signal inside the block end this process within seconds, with one line, and exit code 128 and its number.
 
-    A signal that the process was told to ignore stays ignored. Prefect's own end, by an exception in the main thread,
-    would wait for the fits under way, which no thread can be made to leave.
+    One that is ignored stays so. Prefect's own end, by an exception in the main thread, would wait for fits under way.
     """
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
@@ -238,15 +225,11 @@ def room(home: Home) -> Iterator[None]:
     except (EvaluationError, SplitError):  # not a gate or a model that failed for want of room: that is the news
         raise
     except Exception as error:
-        if not any(map(_is_full, causes(error))):
+        full = r"disk is full|No space left on device|disk I/O error"  # as SQLite says it, in words only
+        numbers = {cause.errno for cause in causes(error) if isinstance(cause, OSError)}
+        if not numbers & {errno.ENOSPC, errno.EDQUOT} and not any(re.search(full, str(e)) for e in causes(error)):
             raise
         raise EvaluationError(
             f"no space is left, or the disk refuses to write, for {home.path}, {home.shared} or {home.tracking_uri}; "
             "make some (evenfold clean --older-than 30d) and run it again: what was finished is kept."
         ) from error
-
-
-def _is_full(error: BaseException) -> bool:
-    by_number = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    # As SQLite says it, in words only.
-    return by_number or re.search("disk is full|No space left on device|disk I/O error", str(error)) is not None

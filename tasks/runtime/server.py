@@ -74,7 +74,7 @@ class Kept:
 def kept_server(home: Home) -> Kept | None:
     """Return the server that is kept for a home, where it lives, is of this Prefect's version and answers."""
     try:
-        server = Kept(**json.loads(_record(home).read_text(encoding="utf-8")))
+        server = Kept(**json.loads((home.path / "server.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     lives = mark_of(server.pid) == server.mark and server.prefect == prefect.__version__
@@ -89,18 +89,18 @@ def keep_server(home: Home) -> Kept:
             return server
         port, process = _started(home, keep=True)
         server = Kept(port, process.pid, mark_of(process.pid), prefect.__version__)
-        write_aside(_record(home), lambda aside: aside.write_text(json.dumps(asdict(server)), encoding="utf-8"))
+        record = json.dumps(asdict(server))
+        write_aside(home.path / "server.json", lambda aside: aside.write_text(record, encoding="utf-8"))
         return server
 
 
 def stop_server(home: Home) -> bool:
     """End the server that is kept for a home, and return whether there was one."""
     server = kept_server(home)
-    _record(home).unlink(missing_ok=True)
-    if server is None:
-        return False
-    _end(server.pid)
-    return True
+    (home.path / "server.json").unlink(missing_ok=True)
+    if server is not None:
+        _end(server.pid)
+    return server is not None
 
 
 def _end(pid: int) -> None:
@@ -120,10 +120,6 @@ def mark_of(pid: int) -> str:
     with contextlib.suppress(OSError, IndexError):
         return f"{pid}-{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
     return f"{pid}-gone"
-
-
-def _record(home: Home) -> Path:
-    return home.path / "server.json"
 
 
 _OWN: dict[Path, tuple[int, subprocess.Popen[bytes]]] = {}  # the port and the process of one home's, or none
@@ -163,8 +159,7 @@ def end_own_server() -> None:
 def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
     """Delete what the home's own Prefect keeps of runs that ended so many seconds ago; return how many there are.
 
-    A server that ``PREFECT_API_URL`` names is not touched: others use it too, and it has a vacuum of its own, which
-    an embedded one runs for events alone (tried on Prefect 3.9.1).
+    A server that ``PREFECT_API_URL`` names has a vacuum of its own; an embedded one runs it for events alone (3.9.1).
     """
     if PREFECT_API_URL.value() or not (home.path / "prefect" / "prefect.db").exists():
         return 0

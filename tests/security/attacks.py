@@ -214,7 +214,7 @@ def as_header(change: Any) -> None:
     from evenfold.tasks.outcomes import SplitRef
 
     manifest = read_manifest(Path("forged"))
-    SplitRef.of(manifest, "forged", "")
+    SplitRef.of(manifest)
     manifest.splitter.get_params()
     repr(manifest)
 

@@ -315,7 +315,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(folders)) or 'no version'}.")
     line = sorted((each for each in folders if version_in(each)[0] == version_in(version)[0]), key=version_in)
     older, gone = line[: line.index(version)], line[line.index(version) :]
-    splits = [SplitRef.of(StoredManifest(folders[each]), folders[each], "") for each in reversed(gone)]
+    splits = [SplitRef.of(StoredManifest(folders[each])) for each in reversed(gone)]
     models = _models_withdrawn(home, splits, about)
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for split in splits:  # the newest first: what is left is a line
