@@ -272,10 +272,8 @@ def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool 
 @cache
 def all_strategies() -> dict[str, type[Splitter]]:
     """Return every exported strategy by its name."""
-    room = sys.modules["evenfold.splitters"]
-    shapes = {"Splitter", "LabelSplitter", "PartSplitter", "DrawSplitter", "PairSplitter", "GroupPacker"}
-    things = {name: getattr(room, name) for name in dir(room) if name not in shapes}
-    return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}
+    things = inspect.getmembers(sys.modules["evenfold.splitters"], inspect.isclass)
+    return {name: thing for name, thing in things if issubclass(thing, Splitter) and not inspect.isabstract(thing)}
 
 
 def strategy_of(value: Any, random_state: int = 0) -> Splitter:

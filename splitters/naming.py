@@ -55,10 +55,7 @@ def named(thing: Any) -> str:
 
 
 def recipe_of(thing: Any) -> dict[str, Any]:
-    """Return ``{"estimator": path, "params": {...}}`` of an object with parameters, its parts alike; see ``params_of``.
-
-    What it has learnt is no part of it. Without changed parameters ``params`` is left out.
-    """
+    """Return ``{"estimator": path, "params": {...}}`` of an object; without changed parameters no ``params``."""
     params = params_of(thing)
     return {"estimator": named(type(thing))} | ({"params": params} if params else {})
 
@@ -66,9 +63,8 @@ def recipe_of(thing: Any) -> dict[str, Any]:
 def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, Any]:
     """Return the parameters of an object that differ from its constructor's defaults, as plain data.
 
-    ``part`` names those that have parameters themselves. 1 is not 1.0, for scikit-learn takes a number of rows and a
-    share so. Raises SplitError, which names the parameter, for a value that no recipe can hold, such as a
-    lambda, and for one that the object does not tell.
+    ``part`` names those that have parameters themselves. 1 is not 1.0: rows, and a share. Raises SplitError,
+    which names the parameter, for a value that no recipe can hold, and for one that the object does not tell.
     """
     kind = type(thing)
     if getattr(thing, "_sklearn_output_config", None):  # beside its parameters, and it decides what the next part sees

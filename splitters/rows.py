@@ -21,12 +21,11 @@ ROLES = ("key", "time", "label_end", "fixed", "coordinates")  # the columns that
 
 @dataclass(frozen=True)
 class Needs:
-    """The needs of a strategy.
+    """The columns that a strategy reads; what is not needed, it never sees.
 
     ``y``: ignored; one class per row; one number per row; or any (absent, classes, numbers, or several columns).
-    ``groups``, ``key``, ``time``, ``label_end`` (when a row's target is known), ``fixed`` (labels decided elsewhere)
-    and ``coordinates`` (two numbers of a plane) say whether the strategy reads them (groups and label_end may be
-    optional). What is not needed, it never sees.
+    ``label_end``: when a row's target is known; ``fixed``: labels decided elsewhere; ``coordinates``: two numbers of a
+    plane. Groups and label_end may be optional.
     """
 
     y: Target = "ignored"
@@ -170,10 +169,7 @@ class Rows:
         return [] if self.groups is None else [self.groups]
 
     def require_two_groups(self) -> None:
-        """Raise SplitError where all rows are one group.
-
-        Of several entities, where what they join holds more than half of the rows; the level that joins most is named.
-        """
+        """Raise SplitError where all rows are one group, or what several entities join is more than half of them."""
         if self.entities is not None:
             _require_apart(self.entities, int(self.group_sizes.max()), self.n)
         if self.n_groups < 2:
@@ -186,10 +182,9 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRows(Rows):
-    """Rows of which only the table of groups and classes is known: ``groups`` has one entry a group, 0, 1, 2, ...
+    """Rows of which only the table of groups and classes is known, as ``table_to_pack`` returns it; ``n`` counts rows.
 
-    ``sizes`` (groups), ``table`` (groups, classes) and ``weights`` (classes) are as ``table_to_pack`` returns them, and
-    ``n`` is the number of rows. A strategy that declares ``by_group_table`` labels groups as it labels their rows.
+    ``groups`` has one entry a group, 0, 1, 2, ...; a ``by_group_table`` strategy labels groups as their rows.
     """
 
     sizes: IntArray

@@ -144,5 +144,4 @@ def calendar_units(times: NDArray[Any], every: Any) -> NDArray[np.int64]:
         days = times.astype("datetime64[D]").astype(np.int64)
         return days if unit == "day" else (days + 3) // 7  # 1970 began on a Thursday
     months = times.astype("datetime64[M]").astype(np.int64)
-    units: NDArray[np.int64] = months // {"month": 1, "quarter": 3, "year": 12}[unit]
-    return units
+    return np.asarray(months // {"month": 1, "quarter": 3, "year": 12}[unit])

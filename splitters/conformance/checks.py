@@ -48,7 +48,7 @@ class Seen:
 class Trial:
     """A splitter and ``n`` rows: the columns that it needs, by the names that ``split`` takes them by.
 
-    Copies of both meet, for either may be changed then; what follows is seen once, for all checks.
+    Copies of both meet; what follows is seen once, for all checks.
     """
 
     splitter: Splitter
@@ -119,11 +119,10 @@ def _random_state() -> tuple[Any, ...]:
 
 
 def trial_of(splitter: Splitter, n: int, seed: int = 0) -> Trial:
-    """Return ``splitter`` with ``n`` made-up rows of what it needs.
+    """Return ``splitter`` with ``n`` made-up rows of what it needs, the same on every machine.
 
     There are 3 uneven classes or heavy-tailed numbers, and n//4 groups or two columns of entities. Targets are known on
     the day of the row or on the next one; places lie on a map of 10 by 10.
-    The same on every machine and with every NumPy, like a split.
     """
     stream, needs = Stream(seed, MADE_UP), splitter.needs
     n_groups = max(n // 4, 6)
@@ -186,9 +185,8 @@ def check(name: str, promise: str | None = None) -> Callable[[Run], Run]:
 def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
     """Raise AssertionError that names every check which ``splitter`` fails on ``n`` made-up rows, or on ``n + 1``.
 
-    So many that a fault at odd or at even numbers alone is seen; ``n + 1`` rows may be refused with a SplitError.
-    All is tried in this process: of what another one changes, such as PYTHONHASHSEED, only the order of sets is seen,
-    as that of classes and groups under other names. To see all, compare the folds of two processes.
+    So a fault at odd or at even numbers alone is seen; ``n + 1`` rows may be refused with a SplitError. Of what another
+    process changes, such as PYTHONHASHSEED, only the order of sets is seen; to see all, compare folds of two.
     """
     trials = [trial_of(splitter, n, seed), trial_of(splitter, n + 1, seed)]
     if isinstance(trials[1].seen.outcome, SplitError):

@@ -93,8 +93,7 @@ class Crossing:
         off = rows / (self.shares[:, None] * np.maximum(held, 1.0)) - 1.0
         lost = (loads[1:] / np.maximum(rows, 1.0) - self.rates[1:, None, None]) * self.roots[:, None, None]
         uneven = off * off + np.add.reduce(lost * lost, axis=0) + MISSING * (loads[0] == 0)
-        cost: FloatArray = np.add.reduce(uneven, axis=0) + PRICE * (1.0 - held / self.n)
-        return cost
+        return np.asarray(np.add.reduce(uneven, axis=0) + PRICE * (1.0 - held / self.n))
 
 
 def bins_of_levels(crossing: Crossing, stream: Stream) -> IntArray:

@@ -233,8 +233,7 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
 
     def _strata(self, rows: Rows) -> IntArray:
         table = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
-        strata: IntArray = np.argmax(table, axis=1)
-        return strata
+        return np.asarray(np.argmax(table, axis=1))
 
     def _check(self, rows: Rows) -> None:
         if np.bincount(self._strata(rows)).max() < 2:

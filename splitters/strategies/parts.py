@@ -204,8 +204,7 @@ def rounded(counts: IntArray, sizes: IntArray) -> IntArray:
     for row in range(len(counts)):
         for _ in range(int(counts[row] - whole[row].sum())):
             _round_up_one(row, rest, up, lacking)
-    table: IntArray = whole + up
-    return table
+    return np.asarray(whole + up)
 
 
 def _round_up_one(row: int, rest: IntArray, up: NDArray[np.bool_], lacking: IntArray) -> None:

@@ -342,8 +342,7 @@ def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
     nearest = after - (wanted - begins[after - 1] < begins[after] - wanted)
     # After the first time, with room for the others; less its own turn, what ascends strictly is what never falls.
     nearest = np.maximum.accumulate(np.maximum(nearest, 1) - turn) + turn
-    starts: IntArray = begins[np.minimum(nearest, begins.size - wanted.size + turn)]
-    return starts
+    return np.asarray(begins[np.minimum(nearest, begins.size - wanted.size + turn)])
 
 
 def without_groups_of(test: IntArray, train: IntArray, together: Sequence[IntArray]) -> IntArray:
