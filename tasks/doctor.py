@@ -36,10 +36,7 @@ class Finding:
 
 
 def examine(home: Home) -> list[Finding]:
-    """Return a finding per check; a check that itself fails is a finding too.
-
-    Nothing is changed, but a bucket that this home has not used yet is tried as its first use would.
-    """
+    """Return a finding per check, also of one that itself fails; nothing changes but by a first use of a bucket."""
     findings: list[Finding] = []
     for name, (check, cure) in CHECKS.items():
         try:

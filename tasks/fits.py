@@ -88,9 +88,8 @@ def fit_short(
 ) -> list[Finished[FitResult]]:  # fmt: skip
     """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
-    Each fit is locked, found and kept under its own score key: a kill loses only the one under way. Returns what each
-    came to: nothing where it failed, which stops no other. ``refresh`` computes again what the cache holds. ``apart``:
-    in a process of their own.
+    Each fit is locked, found and kept under its own score key: a kill loses only the one under way, and one that fails
+    comes to nothing. ``refresh`` computes again what is kept. ``apart``: in a process of their own.
     """
     limit = inf if apart else None
     return within(limit, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh)

@@ -236,8 +236,8 @@ def estimate_of_one_model(
 ) -> Estimate:  # fmt: skip
     """Return the estimate of one fitted model on rows that it was not trained on, called ``method``, with its interval.
 
-    ``held``: whether a mean of classes in ``score`` is one of those that the rows hold. ``beside``: what is predicted
-    for the rows without a model, by the rule's name. The estimate's note says why there is no interval, if so.
+    ``held``: whether a mean of classes in ``score`` is of those that the rows hold. ``beside``: predictions without a
+    model, by the rule's name. The estimate's note says why there is no interval.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
     evidence = estimates.Evidence(estimates.metric_of(metric), problem, [score], predictions, held=held)

@@ -300,9 +300,6 @@ def extend(
 
 @step(run_name=lambda spec, **_: f"stage the split {spec.name}", retries=0)
 def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
-    """Decide the first split of a name, or its next major version, in the folder ``staged``, until it is committed.
-
-    What was decided by this very plan before is returned as it lies. SplitError.
-    """
+    """Decide the first split of a name, or its next major version, ``staged`` until it is committed. SplitError."""
     path = from_anywhere(data)
     return placed(plans.plan_of(spec, path), path, Path(staged))

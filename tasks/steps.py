@@ -49,8 +49,8 @@ MISTAKES = (ValueError, TypeError, LookupError, AttributeError)  # the same howe
 class Body(Generic[P, R]):
     """The function of a step, with what names its runs and its results.
 
-    In a task run of the step, the result is looked for and kept in the content store, unless an option of the user's
-    own says when or where Prefect keeps it. Called by hand it computes.
+    In a task run its result is looked for and kept in the content store, unless an option of the user's own says when
+    or where Prefect keeps it. Called by hand it computes.
     """
 
     __name__: str

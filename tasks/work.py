@@ -332,8 +332,8 @@ def _asked_pairs(work: Work, method: str) -> list[Pair]:
 def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
     """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
 
-    As positions in the problem; they depend on the split, the seed and ``purpose`` alone. Repeats follow those that the
-    split has; SplitError where its strategy has no other folds. Empty where an interval method asks for none.
+    As positions in the problem, by the split, the seed and ``purpose`` alone; repeats follow those of the split.
+    SplitError where its strategy has no other folds.
     """
     if purpose not in work.further:
         pairs = _asked_pairs(work, purpose) if isinstance(purpose, str) else _repeated_pairs(work, purpose)

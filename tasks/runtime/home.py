@@ -46,8 +46,7 @@ def redacted(text: str) -> str:
 def without_login(uri: str) -> str:
     """Return an http address without user and password, which go where MLflow looks for them: the environment.
 
-    Its errors and logs name the address of each call. What the environment holds already is kept. Other URIs are
-    returned as they are: a database's driver needs the password, and names it nowhere.
+    What that holds already is kept. Other URIs stay as they are: a database's driver names the password nowhere.
     """
     parts = urlsplit(uri)
     if parts.scheme not in ("http", "https") or parts.username is None:
@@ -288,10 +287,7 @@ class Home:
 
 
 def prepare_environment() -> Home:
-    """Set what Prefect and MLflow read at their import, except where the user has, and return the home of this process.
-
-    For a process of ours, before the import. In anybody else's process a flow of ours sets it while it runs.
-    """
+    """Set what Prefect and MLflow read at import, unless the user has, in a process of ours; return its home."""
     home = Home.here()
     own = {"PREFECT_API_URL", "PREFECT_LOGGING_LEVEL"} & os.environ.keys()
     # On a server of ours what goes wrong is said in a sentence; Prefect would print the traceback as well.

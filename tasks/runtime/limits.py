@@ -36,9 +36,8 @@ ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
     """Return what ``function`` returns, run in a process of its own that is killed after ``seconds``; None: no limit.
 
-    The process has this one's environment and folder, and ends with it. Imports, some 3 seconds for the first, do not
-    count. Raises EvaluationError, which names the step, when the time is up or none at all, or the process dies or does
-    not start, and what the function raises.
+    The process is like this one and ends with it; imports do not count. Raises EvaluationError, which names the step,
+    when the time is up, or the process dies or does not start, and what the function raises.
     """
     if seconds is None:
         return function(*arguments)

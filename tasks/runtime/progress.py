@@ -1,8 +1,4 @@
-"""Work under way: its progress, said to whoever listens, its wait for servers out of reach, and its end within seconds.
-
-By Ctrl-C, by a supervisor's SIGTERM, by a terminal that closes. An outage: what is asked may answer later, and nobody's
-request is to blame.
-"""
+"""Work under way: its progress, said to whoever listens, its wait for servers out of reach, its end within seconds."""
 
 from __future__ import annotations
 
