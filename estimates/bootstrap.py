@@ -31,10 +31,7 @@ OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
 
 @dataclass(frozen=True)
 class Multiplicities:
-    """The counts of each unit (a row, or a group) in each draw, and the share of the mass that the draw leaves out.
-
-    Made once for all metrics: O(draws x rows) time, O(draws x units) memory.
-    """
+    """The counts of each unit (row or group) in each draw, and the share of the mass left out. O(draws x rows)."""
 
     times: Floats
     out: Floats
@@ -60,12 +57,11 @@ def spread_of_draws(
 ) -> tuple[float, float]:
     """Return the standard error of the leave-one-out bootstrap's error, and its degrees of freedom.
 
-    ``per_row``: the mean loss of each row over the draws without it; ``means``: the mean loss of each draw, NaN
-    where it has none. The delta method after the bootstrap: unit i moves the error by D_i = (2 + 1/(n-1)) (E_i -
-    Err1)/n + (1 - 1/n)^-n mean over draws of (N_i - mean N_i) q, with q the sum of the losses left out, over n; the
-    squares of D_i are summed, less what chance adds to them. Source: Efron and Tibshirani (1997), section 5; bias
-    correction of Wager, Hastie and Efron (2014), Confidence intervals for random forests, section 4.1. Degrees of
-    freedom: ``standard_error`` with tails.
+    ``per_row``: each row's mean loss over the draws without it; ``means``: that of each draw, NaN where it has none.
+    The delta method after the bootstrap: unit i moves the error by D_i = (2 + 1/(n-1)) (E_i - Err1)/n + (1 - 1/n)^-n
+    mean over draws of (N_i - mean N_i) q, with q the sum of the losses left out, over n; the squares of D_i are summed,
+    less what chance adds. Source: Efron and Tibshirani (1997), section 5; bias correction of Wager, Hastie and Efron
+    (2014), Confidence intervals for random forests, section 4.1. Degrees of freedom: ``standard_error`` with tails.
     """
     codes = np.arange(per_row.size) if units is None else units
     n = int(codes.max()) + 1
@@ -91,9 +87,8 @@ def interval_of_draws(
 ) -> Interval | Declined:
     """Return the interval of an estimate of a bootstrap, from the ``spread`` of the leave-one-out error ``err1``.
 
-    The standard error of .632 and .632+ is the same share of the error as that of err1 (Efron and Tibshirani 1997).
-    It is that of the recipe's error; for the very model the variance counts ``TRAINING`` times (docs/coverage.md
-    says how often such intervals held it). ``grouped``: whether whole groups are drawn.
+    The standard error is the same share of .632 and .632+ as of err1 (Efron and Tibshirani 1997). It is that of the
+    recipe's error; the very model's variance counts ``TRAINING`` times. ``grouped``: whether whole groups are drawn.
     """
     assert metric.loss is not None
     # score() is its own inverse, so of a score it makes the error.
@@ -110,13 +105,12 @@ def interval_of_draws(
 
 @dataclass(frozen=True)
 class BootstrapEstimate:
-    """The .632+ estimate and everything it is made of: losses, lower is better, or after ``scores`` scores.
+    """The .632+ estimate and its ingredients: losses, lower is better, or after ``scores`` scores.
 
-    ``err``: the apparent error, of the model fitted on all rows. ``err1``: the leave-one-out bootstrap, each row's
-    mean loss over the resamples without it, averaged over rows. ``oob``: the mean over resamples of their
-    out-of-bag means. ``gamma``: the no-information rate. ``relative_overfitting``: R', from 0 (none) to 1 (as bad
-    as no information). ``weight``: of err1 in ``e632plus``, from .632 to 1. ``e632`` = .368 err + .632 err1.
-    ``e632plus`` = (1 - weight) err + weight err1'. ``note``: a warning of .632, or "".
+    ``err``: the apparent error, of the model fitted on all rows. ``err1``: the leave-one-out bootstrap, each row's mean
+    loss over the resamples without it, averaged over rows. ``oob``: the mean of the resamples' out-of-bag means.
+    ``gamma``: the no-information rate. ``relative_overfitting``: R', from 0 (none) to 1 (as bad as no information).
+    ``weight``: of err1 in ``e632plus``, from .632 to 1. ``note``: a warning of .632, or "".
     """
 
     err: float
@@ -136,7 +130,7 @@ class BootstrapEstimate:
 
 
 def bootstrap_estimate(err: float, err1: float, oob: float, gamma: float) -> BootstrapEstimate:
-    """Return the bootstrap's estimates from errors, lower is better; the arguments are named as the fields.
+    """Return .632 = .368 err + .632 err1 and .632+ = (1 - weight) err + weight err1', from errors, lower is better.
 
     Source: Efron and Tibshirani (1997), Improvements on cross-validation: the .632+ bootstrap method. R' is clipped
     to [0, 1], as it measures a share, and err1' = min(err1, gamma) goes with it. A gamma of NaN gives no .632+.
@@ -161,40 +155,33 @@ def bootstrap_aggregate(
     """Return the bootstrap's estimates per metric: out-of-bag, .632 and .632+, the last the one to report.
 
     ``apparent`` and ``predictions``: of one extra fit on all rows, ``fit_and_score`` with all rows on both sides.
-    Out-of-bag is ``err1`` where the metric is a mean over rows, else the mean over draws (``oob`` among the
-    ingredients). ``drawn``: how often each row was drawn, for intervals of metrics that are means over rows.
+    Out-of-bag is ``err1`` of a mean over rows, else the mean over draws. ``drawn``: for intervals of means over rows.
     ``baseline``: of ``baseline_of_draws``; its out-of-bag score stands beside all of them, as a constant hardly learns
     rows by heart. Raises EvaluationError where more than half of the draws have no score.
     """
     estimates: list[Estimate] = []
     for name in apparent.test:
-        of_metric = _of_metric(name, draws, apparent, predictions, problem, seed)
+        defined = draws.defined(name)
+        estimate, about = _ingredients(name, draws, apparent, predictions, problem, seed)
+        notes = [spread_note(defined.size, "draws"), *(f"{fact}." for fact in draws.lacking(name))]
+        of_632 = (*notes, *about, *filter(None, [estimate.note]))
+        # err1, of which .632 is made, and not the mean over draws: what is printed adds up.
+        values = {"out-of-bag": estimate.err1, ".632": estimate.e632, ".632+": estimate.e632plus}
+        names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
+        numbers = {name: value for name in names if not isnan(value := getattr(estimate, name))}
+        of_metric = [
+            Estimate(
+                name, method, value, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size),
+                apparent=estimate.err, gap=estimate.err - value, ingredients=numbers,
+                notes=of_632 if method == ".632" else (*notes, *draws.warned, *about),
+            )
+            for method, value in values.items()
+            if not isnan(value)
+        ]  # fmt: skip
         if drawn is not None and interval != "none":
             of_metric = _with_intervals(of_metric, draws, predictions, problem, drawn, interval, level)
         estimates += of_metric
     return [with_baseline(estimate, draws.table, baseline) for estimate in estimates]
-
-
-def _of_metric(
-    metric: str, draws: DrawScores, apparent: FoldScore, predictions: pd.DataFrame, problem: Problem, seed: int
-) -> list[Estimate]:
-    defined = draws.defined(metric)
-    estimate, about = _ingredients(metric, draws, apparent, predictions, problem, seed)
-    notes = [spread_note(defined.size, "draws"), *(f"{fact}." for fact in draws.lacking(metric))]
-    of_632 = (*notes, *about, *filter(None, [estimate.note]))
-    # err1, of which .632 is made, and not the mean over draws: what is printed adds up.
-    values = {"out-of-bag": estimate.err1, ".632": estimate.e632, ".632+": estimate.e632plus}
-    names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
-    numbers = {name: value for name in names if not isnan(value := getattr(estimate, name))}
-    return [
-        Estimate(
-            metric, method, value, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size),
-            apparent=estimate.err, gap=estimate.err - value, ingredients=numbers,
-            notes=of_632 if method == ".632" else (*notes, *draws.warned, *about),
-        )
-        for method, value in values.items()
-        if not isnan(value)
-    ]  # fmt: skip
 
 
 def _with_intervals(
@@ -203,11 +190,12 @@ def _with_intervals(
 ) -> list[Estimate]:  # fmt: skip
     """Return one metric's estimates with their intervals, or with the reason why there is none."""
     metric = metric_of(estimates[0].metric)
-    if interval != "auto" or metric.loss is None or metric.name not in draws.totals:
+    losses = draws.losses(metric.name)
+    if interval != "auto" or metric.loss is None or losses is None:
         why = OF_A_MEAN.format(metric.title) if interval == "auto" else f"{interval} {OF_ROWS}; choose auto."
         return [estimate.bounded(Declined(why)) for estimate in estimates]
     rows = predictions["row"].to_numpy()
-    lost = draws.totals[metric.name].means[rows]
+    lost = losses[rows]
     never = np.isnan(lost)
     per_row, mass = np.where(never, 0.0, lost), np.where(never, 0.0, problem.mass(rows))
     scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
@@ -224,13 +212,13 @@ def _ingredients(
     answered, rows = Answered.of(predictions, problem.classes), predictions["row"].to_numpy()
     gamma = no_information_rate(metric, answered, seed=seed)
     loss, on_all, out = metric_of(metric).loss, apparent.test[metric], draws.defined(metric)
-    if loss is None or metric not in draws.totals:
+    if loss is None or (losses := draws.losses(metric)) is None:
         # As losses: 1 - s for scores whose best is 1, else -s. R' is the same for any such map.
         best = 1.0 if on_all > 0 else 0.0
         error = best - float(np.mean(out))
         note = "The metric is not a mean over rows: the out-of-bag mean over resamples stands for err1."
         return bootstrap_estimate(best - on_all, error, error, best - gamma).scores(best), [note]
-    lost, weights = draws.totals[metric].means[rows], answered.weights
+    lost, weights = losses[rows], answered.weights
     seen = ~np.isnan(lost)
     err, oob = answered.mean(loss.of(answered)), float(np.mean(loss.best - out))
     err1 = float(np.average(lost[seen], weights=None if weights is None else weights[seen]))

@@ -28,21 +28,18 @@ SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far a
 class Comparison(Displayed):
     """Two recipes' scores on the same rows. ``difference`` is B's score minus A's, so above 0 B is better.
 
-    The test is the difference over its standard error, from the rows' paired influences: what is hard for both
-    cancels out. The variance is that of the fitted models' difference times 1/repeats + n/n_train (Nadeau and
-    Bengio 2003), for other rows would have trained other models; in one round of the same folds n/n_train counts by
-    1.5 times the square root of the larger ``overfitting`` of the two; with repeats it is at least the corrected
-    t's. One round calls one of two equal recipes better in at most .053 of the cases at level .95 in the settings
-    of docs/results/comparisons.json, repeats in at most .083 (nearest neighbours).
+    The standard error is from the rows' paired influences: what is hard for both cancels out. The variance is that of
+    the fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have
+    trained other models; in one round of the same folds n/n_train counts by 1.5 times the square root of the larger
+    ``overfitting`` of the two; with repeats it is at least the corrected t's. One round calls one of two equal recipes
+    better in at most .053 of the cases at level .95 in the settings of docs/results/comparisons.json, repeats in .083.
 
-    ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference between the *recipes*, trained
-    on such rows, on new ones; None where nothing says how sure it is. ``of_models``: of the difference between
-    *these fitted models* on new rows, which is shorter. ``p``: of no difference between the recipes, by
-    ``interval``'s test. ``se``: that difference's standard error and degrees of freedom. ``test``: the corrected t
-    of the folds' differences, None where folds differ, there is one, or all show the same. ``verdict``: of B:
-    ``better`` or ``worse`` where the interval excludes 0, ``equivalent`` where it lies within the ``margin``, else
-    ``unknown``. ``words``: the result in sentences. ``repeats`` of the folds and ``n_fits`` of both recipes: what
-    it rests on.
+    ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference between the *recipes*, trained on
+    such rows, on new ones; None where nothing says how sure it is. ``of_models``: of the difference between *these
+    fitted models* on new rows. ``p``: of no difference, by ``interval``'s test. ``se``: that difference's standard
+    error and degrees of freedom. ``test``: the corrected t of the folds' differences, None where folds differ, there is
+    one, or all show the same. ``verdict``: of B: ``better`` or ``worse`` where the interval excludes 0, ``equivalent``
+    where it lies within the ``margin``, else ``unknown``. ``words``: the result in sentences. ``n_fits``: of both.
     """
 
     metric: str
@@ -82,14 +79,13 @@ def compare(
     """Return the comparison of two frames of predictions, row by row; ``Comparison`` says how the test works.
 
     ``on``: the columns that name a row (the key); rows of one frame only are left out and counted in a note. Both are
-    scored with A's weights, or none; a note says where B's differ. ``groups``: a column of both frames whose rows err
-    together; by default ``group``. ``classes``: the labels; by default those of y, of predictions and of probabilities.
-    ``margin``: the difference that does not matter, in the metric's units. ``stratified``: whether folds are stratified
-    on the target. ``ordered``: whether folds are stretches of time; each is then one observation, in place of groups,
-    and fewer than 3 give no interval. ``n_train``: how many rows a model learnt from, on average; by default all rows
-    tested in other folds. ``apparent``: mean scores of A's and B's models on their own training rows. Raises ModelError
-    for a level outside of (0, 1), where a frame lacks a column, no row is shared, shared rows' targets differ, the
-    metric is undefined on them, or each of several repeats has one fold and ``n_train`` is not given.
+    scored with A's weights, or none. ``groups``: a column of both frames whose rows err together; by default ``group``.
+    ``classes``: the labels; by default those of y, of predictions and of probabilities. ``margin``: the difference that
+    does not matter, in the metric's units. ``stratified``: whether folds are, on the target. ``ordered``: whether folds
+    are stretches of time; each is then one observation, and fewer than 3 give no interval. ``n_train``: how many rows a
+    model learnt from, on average; by default all rows tested in other folds. ``apparent``: mean scores of A's and B's
+    models on their own training rows. Raises ModelError for a level outside of (0, 1), where a frame lacks a column, no
+    row is shared, targets differ, the metric is undefined, or each of several repeats has one fold and no ``n_train``.
     """
     require_level(level)
     shared = SharedRows.of(predictions_a, predictions_b, metric_of(metric), on, groups, classes, names)
@@ -102,32 +98,24 @@ def compare(
         reason, of_rows = of_rows.reason if test is None else "", None
     inflation, exact = _inflation(shared, scores, n_train, of_rows, apparent), exact_test(shared, groups, names)
     method = "paired stretches of time" if ordered else "paired rows"
-    comparison = _concluded(shared, scores, of_rows, test, inflation, exact, method, level, margin)
-    notes = (*shared.notes, *([exact[1]] if exact else []), *([reason] if reason else []))
-    return replace(comparison, words=_words(comparison, names, same_answers(a, b)), notes=notes)
-
-
-def _concluded(
-    shared: SharedRows, scores: list[float], of_rows: Spread | None, test: CorrectedT | None, inflation: float,
-    exact: tuple[float, str] | None, method: str, level: float, margin: float,
-) -> Comparison:  # fmt: skip
-    """Return the numbers of a comparison, without words; with repeats the spread is at least the corrected t's."""
-    (a, b), se, repeats, splits = scores, None, len(shared.tested), len(shared.sizes)
-    if of_rows is not None:
-        se = of_rows[0] * sqrt(inflation), of_rows[1]
+    difference, repeats, splits = scores[1] - scores[0], len(shared.tested), len(shared.sizes)
+    se = None if of_rows is None else (of_rows[0] * sqrt(inflation), of_rows[1])
     if test is not None and (se is None or (repeats > 1 and test.se > se[0])):
         se = test.se, test.df
-    interval = of_models = methods.around(b - a, of_rows, level, method, "these fitted models")
+    interval = of_models = methods.around(difference, of_rows, level, method, "these fitted models")
     if splits > 1:
-        interval = methods.around(b - a, se, level, f"{method}, corrected for training", "these recipes on new data")
-    p, verdict = None if se is None else p_of(b - a, *se), _verdict(interval, margin)
+        how = f"{method}, corrected for training"
+        interval = methods.around(difference, se, level, how, "these recipes on new data")
+    p, verdict = None if se is None else p_of(difference, *se), _verdict(interval, margin)
     if exact is not None and splits == 1:  # one model each, on rows that nobody else was tested on: it decides
         p = exact[0]
         verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
-    return Comparison(
-        shared.metric.name, a, b, b - a, interval, test, shared.n, "", (), of_models, p, verdict, margin, se,
-        repeats, 2 * splits,
+    comparison = Comparison(
+        metric=shared.metric.name, a=scores[0], b=scores[1], difference=difference, interval=interval, test=test,
+        n_rows=shared.n, words="", of_models=of_models, p=p, verdict=verdict, margin=margin, se=se, repeats=repeats,
+        notes=(*shared.notes, *([exact[1]] if exact else []), *([reason] if reason else [])), n_fits=2 * splits,
     )  # fmt: skip
+    return replace(comparison, words=_words(comparison, names, same_answers(a, b)))
 
 
 def training_counts(both: Iterable[tuple[float, float]], best: float, df: float) -> float:
@@ -226,8 +214,7 @@ def _words(comparison: Comparison, names: tuple[str, str], alike: bool) -> str:
     better, apart = second if comparison.difference > 0 else first, rounded(abs(comparison.difference), 3)
     if interval is None:
         return f"{better} has the better {record.title} by {apart}; whether by chance cannot be told."
-    low, high = sorted((record.shown(interval.low), record.shown(interval.high)))
-    difference, between = rounded(record.shown(comparison.difference), 3), replace(interval, low=low, high=high).said(3)
+    difference, between = rounded(record.shown(comparison.difference), 3), interval.read(record).said(3)
     apart_as_read = f"{record.title} of {second} minus that of {first} is {difference}, {between}"
     on_what = "as recipes on new data" if interval.of.startswith("these recipes") else "as fitted models on new rows"
     if comparison.verdict in ("better", "worse"):

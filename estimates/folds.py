@@ -41,9 +41,9 @@ def baseline_predictions(
 ) -> dict[str, pd.DataFrame]:
     """Return predictions without a model for the test rows of each split, by the name of the rule.
 
-    Classes: the most frequent one of the training rows, with their shares as probabilities. Numbers: their mean
-    and, given ``times`` (when each row happened), the last value before the test rows. Rows are weighed where the
-    problem has weights; nothing is predicted where a split's training rows weigh nothing. O(rows) a split.
+    Classes: the most frequent one of the training rows, with their shares as probabilities. Numbers: their mean and,
+    given ``times``, the last value before the test rows. Rows count by their weights; nothing is predicted where a
+    split's training rows weigh nothing. O(rows) a split.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
     for repeat, fold, train, test in splits:
@@ -78,20 +78,19 @@ def best_baseline(
 ) -> Baseline | None:
     """Return the best of the baselines beside a score; None where the metric is undefined for all of them.
 
-    The interval of the difference is paired: of each row's influence on both scores, its variance times 1 + n/n_train
-    as in ``corrected_wald``, or of stretches of time where rows are in order. ``level``: None for no interval.
+    The interval of the difference is paired by rows, its variance times 1 + n/n_train, or by stretches of time where
+    rows are in order. ``level``: None for no interval.
     """
     scores = [(_value(replace(evidence, predictions=frame)), name) for name, frame in predictions.items()]
     defined = [(score, name) for score, name in scores if np.isfinite(score)]
     if not defined:
         return None
     score, rule = max(defined)
-    name = _rule(rule, evidence.metric.name)
-    if level is None:
-        return Baseline(name, score, value - score)
-    other = replace(evidence, predictions=predictions[rule])
-    interval = around(value - score, _spread(evidence, other), level, "paired rows, corrected for training")
-    return Baseline(name, score, value - score, interval)
+    interval = None
+    if level is not None:
+        spread = _spread(evidence, replace(evidence, predictions=predictions[rule]))
+        interval = around(value - score, spread, level, "paired rows, corrected for training")
+    return Baseline(_rule(rule, evidence.metric.name), score, value - score, interval)
 
 
 def _rule(rule: str, metric: str) -> str:
@@ -146,10 +145,7 @@ def baseline_of_draws(problem: Problem, draws: Sequence[Drawn], metrics: Sequenc
 def with_baseline(
     estimate: Estimate, table: pd.DataFrame, baseline: tuple[str, pd.DataFrame] | None, **test: Any
 ) -> Estimate:
-    """Return the estimate with the baseline's beside it, and a sentence where the model is no better.
-
-    ``test``: sizes and level of the corrected t.
-    """
+    """Return the estimate beside the baseline's, warned where it is no better; ``test``: sizes and level of its t."""
     if baseline is None:
         return estimate
     (name, scores), columns, value = baseline, ["draw", estimate.metric], estimate.value
@@ -201,11 +197,7 @@ def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
 
 
 def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
-    """Return one sentence where balancing or a transform of the target shifts predictions; else nothing.
-
-    The mean prediction is compared with the share of the class that is furthest off, or with the target's mean;
-    three standard errors count.
-    """
+    """Return one sentence where balancing or a transform of the target shifts mean predictions by 3 standard errors."""
     model, n = problem.model, predictions["row"].nunique()
     if model.balance is not None and problem.classes:
         names = [f"proba_{label}" for label in problem.classes]
@@ -237,11 +229,10 @@ def aggregate(
 ) -> list[Estimate]:  # fmt: skip
     """Return one Estimate per metric from the folds of a cross-validation, repeated or not.
 
-    ``predictions``: the frames of ``fit_and_score`` in any order, or one frame of them all. The value is the score
-    of all of them together, as a mean over folds is another number wherever a fold lacks what the metric divides
-    by; it stands beside it as ``fold_mean``. ``interval``, ``level``: see ``interval_for``; ``stratified``,
-    ``ordered``, ``refits``: see ``Evidence``. ``baselines``: of ``baseline_predictions``; the best stands beside
-    each score. ``parts``: the tested parts' names, which the method is then called by.
+    ``predictions``: the frames of ``fit_and_score`` in any order, or one frame of them all. The value is the score of
+    all of them together; the mean over folds, another number wherever a fold lacks what the metric divides by, is
+    ``fold_mean``. ``interval``, ``level``: see ``interval_for``; ``stratified``, ``ordered``, ``refits``: see
+    ``Evidence``. ``baselines``: of ``baseline_predictions``. ``parts``: the tested parts' names, for the method's.
     """
     together = predictions if isinstance(predictions, pd.DataFrame) else pd.concat(list(predictions))
     never = [never_predicted(together, problem), shifted(together, problem)]

@@ -32,10 +32,9 @@ class LookLine(TypedDict):
 def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -> float:
     """Return the level at which the interval of look ``number`` (from 1) is to be computed, so that all hold together.
 
-    A ``budget`` of looks shares the error 1 - level evenly (Bonferroni); without one it is spent as 1 / (k (k +
-    1)), which sums to one. All intervals hold at once with probability ``level`` for models that were not chosen in
-    view of earlier looks; for others they are a lower bound of what is not known. Looks under different budgets:
-    see ``Ledger.sharing``.
+    A ``budget`` of looks shares the error 1 - level evenly (Bonferroni); without one it is spent as 1 / (k (k + 1)),
+    which sums to one. All intervals hold at once with probability ``level`` for models that were not chosen in view of
+    earlier looks. Looks under different budgets: see ``Ledger.sharing``.
     """
     if number < 1 or not 0 < level < 1:
         raise SplitError(f"look {number} at level {level:g}; looks count from 1, and a level is between 0 and 1.")
@@ -45,11 +44,10 @@ def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -
 
 @dataclass(frozen=True)
 class Ledger:
-    """The looks at one holdout, one JSON line each, in ``folder``.
+    """The looks at one holdout, one JSON line each, in ``folder``; ``holdout``, a digest of the locked rows, names it.
 
-    ``holdout``, a digest of which rows are locked, names the file: whatever locks the same rows has the same
-    ledger. Each look holds the digest of the one before, so that changing, removing or inserting a look breaks the
-    chain. A ledger cannot show alone that its last looks were cut off: see ``missing``.
+    Each look holds the digest of the one before, so that changing, removing or inserting a look breaks the chain. That
+    its last looks were cut off it cannot show alone: see ``missing``.
     """
 
     folder: Path
@@ -140,8 +138,7 @@ class Ledger:
             what = "was changed: its digest is not that of what it says"
             raise SplitError(f"{where} {what}; restore the ledger from a copy.")
         if look["before"] != before or look["look"] <= number:
-            what = f"a look is missing before {where}, which follows another than the one above it"
-            raise SplitError(f"{what}; restore the ledger from a copy.")
+            raise SplitError(f"a look is missing before {where}, which follows another; restore it from a copy.")
         return cast(LookLine, look)
 
 

@@ -46,10 +46,9 @@ OTHER_WEIGHTS = (
 
 @dataclass(frozen=True)
 class EarlierLook:
-    """An earlier comparison of a name, and the error that it spent.
+    """An earlier comparison of a name, and the error that it spent; ``pair`` names its two recipes.
 
-    ``pair`` names its two recipes. ``information``: 1/se^2; ``bound``: how many standard errors above 0 the
-    difference had to be; None where it had neither. ``promoted``: whether the candidate was.
+    ``information``: 1/se^2; ``bound``: how many standard errors above 0 the difference had to be; None without.
     """
 
     day: date
@@ -69,8 +68,8 @@ class EarlierLook:
 def to_spend(earlier: Sequence[EarlierLook], today: date, budget: float = YEARLY) -> float:
     """Return the one-sided error that a comparison may have today: a fifth of what the last twelve months left.
 
-    At least ``budget``/24, so that a year of months does not starve its last ones, and at most half of what is left:
-    the errors of any twelve months add up to at most ``budget`` (Bonferroni, spent as in Lan and DeMets 1983).
+    At least ``budget``/24 and at most half of what is left: the errors of any twelve months add up to at most
+    ``budget`` (Bonferroni, spent as in Lan and DeMets 1983).
     """
     left = max(budget - sum(look.error for look in earlier if today - look.day < YEAR), 0.0)
     return min(max(left / 5, budget / 24), left / 2)
@@ -89,9 +88,9 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     """Return how many standard errors above 0 a look must show, so that its chance to be the first is ``error``.
 
     The chance is that of this look to cross its bound, and of no ``earlier`` one at the same two recipes, where there
-    is no difference. Looks at growing rows correlate by the root of the smaller information over the larger, as looks
-    at a Brownian motion. Source: Lan and DeMets (1983), Discrete sequential boundaries for clinical trials, by the
-    recursion of Armitage, McPherson and Rowe (1969). Looks without information are left out. O(looks x 501^2).
+    is no difference. Looks correlate by the root of the smaller information over the larger. Source: Lan and DeMets
+    (1983), Discrete sequential boundaries for clinical trials, by the recursion of Armitage, McPherson and Rowe (1969).
+    Looks without information are left out. O(looks x 501^2).
     """
     looks = [(look.information, look.bound) for look in earlier
              if look.information and isfinite(look.information) and look.bound is not None]  # fmt: skip
@@ -142,10 +141,9 @@ class Decision:
     ``winner``: whose recipe is refitted. ``promote``: whether the refitted model becomes the champion.
     ``difference``: the candidate's score minus the champion's (higher is better), None without a comparison;
     ``low``, ``high``: its two-sided interval at ``level``. ``spent``: the one-sided error used up: (1 - level) / 2,
-    less for a later look at the same two recipes, named by ``pair``. ``information``, ``bound``: see
-    ``EarlierLook``. ``margin``: how much worse a candidate may be. ``champion``: the version compared with, None
-    where there was none; where another serves by now, the decision is made again. ``runs``: the recorded
-    evaluations, the champion's first. ``answer``: who said yes to what could not be decided, and why.
+    less for a later look at the same two recipes, named by ``pair``. ``information``, ``bound``: see ``EarlierLook``.
+    ``margin``: how much worse a candidate may be. ``champion``: the version compared with, None without. ``runs``: the
+    recorded evaluations, the champion's first. ``answer``: who said yes to what could not be decided, and why.
     """
 
     winner: Literal["candidate", "champion"]
@@ -195,13 +193,6 @@ class Difference:
         se, df = comparison.se or (None, 1.0)
         return cls(comparison.difference, se, df, comparison.words)
 
-    def interval(self, error: float) -> tuple[float, float] | None:
-        """Return the ends that the difference passes with this chance on each side; None where nothing says."""
-        if self.se is None or error <= 0:
-            return None
-        half = float(stats.t.isf(error, self.df)) * self.se
-        return self.difference - half, self.difference + half
-
 
 def decide(
     metric: str, compared: Difference, newer: bool, *, error: float = YEARLY / 2, margin: float = 0.0, pair: str = "",
@@ -209,15 +200,17 @@ def decide(
 ) -> Decision:  # fmt: skip
     """Return the decision by RULE; ``error``: see ``to_spend``; ``margin``: how much worse a candidate may be.
 
-    A margin of 0 promotes only a candidate that is shown to be better, any other also one shown to be no worse than
-    that. ``pair`` names the two recipes; the ``earlier`` looks at them decide at which level this one is made.
+    ``pair`` names the two recipes; the ``earlier`` looks at them decide at which level this one is made.
     """
     information = 1 / compared.se**2 if compared.se else None
     bound = None if information is None or error <= 0 else bound_of(error, information, same_pair(earlier, pair))
     nominal = error if bound is None else float(stats.norm.sf(bound))
-    ends = compared.interval(nominal)
-    low, high = ends if ends is not None else (None, None)
-    p = None if compared.se is None else p_of(compared.difference, compared.se, compared.df)
+    low = high = p = None
+    if compared.se is not None:
+        p = p_of(compared.difference, compared.se, compared.df)
+    if compared.se is not None and nominal > 0:
+        half = float(stats.t.isf(nominal, compared.df)) * compared.se
+        low, high = compared.difference - half, compared.difference + half
     decided = partial(
         Decision, metric=metric, difference=compared.difference, low=low, high=high, p=p, words=compared.words,
         rule=RULE.format(budget=YEARLY, least=0.0 - margin), level=1 - 2 * nominal, spent=error, margin=margin,
@@ -238,9 +231,8 @@ def compare_draws(
 ) -> Difference:  # fmt: skip
     """Return how much better the candidate is than the champion, from tables of their scores on the same draws.
 
-    ``n_rows``: for draws with replacement, the rows drawn from, of which models have seen n_rows - n_test.
-    ``weights``: the columns that the champion and the candidate were scored with. There is no standard error where
-    these differ, as draws keep no rows to weigh anew, nor where each draw shows the same difference.
+    ``n_rows``: for draws with replacement, the rows drawn from, of which models have seen n_rows - n_test. There is no
+    standard error where the columns of ``weights`` differ, nor where each draw shows the same difference.
     """
     both = champion.merge(candidate, on="draw", suffixes=("_a", "_b"))
     differences = (both[f"{metric}_b"] - both[f"{metric}_a"]).dropna()

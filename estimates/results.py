@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.metrics.record import Answered, Responses, codes_of, recorded
+from evenfold.estimates.metrics.record import Answered, Metric, Responses, codes_of
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters import Stream
@@ -59,6 +59,11 @@ class Interval:
         """Return its level and ends, of so many digits, as people write them: ``95 % [0.1, 0.3]``."""
         return f"{in_percent(self.level)} [{rounded(self.low, digits)}, {rounded(self.high, digits)}]"
 
+    def read(self, metric: Metric) -> Interval:
+        """Return the interval as people read the metric: an error is positive."""
+        low, high = sorted((metric.shown(self.low), metric.shown(self.high)))
+        return replace(self, low=low, high=high)
+
     def scores(self, best: float) -> Interval:
         """Return the interval of losses as that of scores ``best`` - loss: the highest loss is the lowest score."""
         return replace(self, low=best - self.high, high=best - self.low)
@@ -88,9 +93,8 @@ class Declined:
 class Baseline:
     """A score that is reached without a model, beside an estimate. Higher is better.
 
-    ``name``: what is predicted for every row, of the training rows: the mean, the last value, the most frequent class
-    or the class shares. ``difference``: the estimate's value minus ``value``. ``interval``: of the difference, None
-    where nothing says how sure it is.
+    ``name``: what is predicted for every row: training rows' mean, last value, most frequent class or class shares.
+    ``difference``: the estimate's value minus ``value``. ``interval``: of it, None where nothing says how sure it is.
     """
 
     name: str
@@ -104,14 +108,12 @@ class Estimate(Displayed):
     """The conclusion on one metric. Higher is always better, as in scikit-learn's scorers.
 
     ``method``: ``cross-validation`` (``value`` is the score of all out-of-fold predictions together), ``validation
-    part`` or ``one split`` (a single test set), ``out-of-bag``, ``.632``, ``.632+``, ``random splits`` (the mean
-    over splits). ``interval``: of ``value``, which it always holds. ``fold_mean``: the mean of the splits' own
-    scores, None where ``value`` is no pooled score. ``sd``: the *spread*, the sample standard deviation (ddof=1) of
-    single splits' scores; no interval. ``se``: sd/sqrt(splits), which takes splits for independent, and they are
-    not; None for repeats and draws. ``pooled``: the score of all out-of-fold predictions (mean over repeats); None
-    where there is none. ``apparent``: the mean score on training rows. ``gap``: apparent - value, above 0 where the
-    model does better on rows it has seen. ``ingredients``: the numbers that ``value`` is made of, by name.
-    ``warnings``: sentences about the model that come before all ``notes``.
+    part`` or ``one split`` (a single test set), ``out-of-bag``, ``.632``, ``.632+``, ``random splits`` (the mean).
+    ``interval``: of ``value``, which it always holds. ``fold_mean``: the mean of the splits' own scores. ``sd``: the
+    *spread*, the sample standard deviation (ddof=1) of single splits' scores; no interval. ``se``: sd/sqrt(splits),
+    which takes splits for independent, and they are not; None for repeats and draws. ``pooled``: the score of all
+    out-of-fold predictions (mean over repeats). ``apparent``: the mean score on training rows. ``gap``: apparent -
+    value. ``ingredients``: the numbers that ``value`` is made of, by name. ``warnings``: about the model.
     """
 
     metric: str
@@ -140,20 +142,17 @@ class Estimate(Displayed):
     def resolution(self) -> float | None:
         """The smallest difference from a model of another kind that this split could show: half the interval's width.
 
-        A paired difference spreads like one model's score where the errors correlate by .5. Comparisons of
-        models of different kinds could show .70 to 1.02 times as much (the middle of all pairs,
-        ``benchmarks/resolution.py``), of variants of one model .05 to .27 times.
+        Pairs of models of different kinds could show .70 to 1.02 times as much (``benchmarks/resolution.py``), variants
+        of one model .05 to .27 times.
         """
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
     @property
     def summary(self) -> str:
         """Metric, value, interval and how it was got, in one line."""
-        reading, interval = metric_of(self.metric), ""
-        if self.interval is not None:
-            low, high = sorted((reading.shown(self.interval.low), reading.shown(self.interval.high)))
-            interval = f", {in_percent(self.interval.level)} [{low:.4g}, {high:.4g}]"
-        score = f"{reading.title} {reading.shown(self.value):.4g}{interval}"
+        reading = metric_of(self.metric)
+        interval = "" if self.interval is None else f", {self.interval.read(reading).said(4)}"
+        score = f"{reading.title} {rounded(reading.shown(self.value), 4)}{interval}"
         return f"Estimate {score}: {self.method}, {self.n_splits:,} splits"
 
 
@@ -162,9 +161,8 @@ class FoldScore:
     """One model on one split. Scores are scikit-learn's: higher is always better.
 
     ``test``: scores on unseen rows; ``apparent``: on the training rows. ``fold`` and ``repeat`` count from 0; a
-    draw's ``fold`` is its number. Times are in seconds. ``warnings``: the first line of each warning of the fit.
-    ``importance``: how far the first metric falls where a feature's values change places among test rows; empty
-    where it was not measured.
+    draw's ``fold`` is its number. ``warnings``: the first line of each warning of the fit. ``importance``: see
+    ``permutation_importance``; empty where it was not measured.
     """
 
     name: str
@@ -224,8 +222,8 @@ def permutation_importance(
 
     Each feature's values change places twice among at most 300 evenly drawn test rows. All changed rows, no more than
     half of those that scoring predicts (or 5,000), are predicted at once; with many features rows or changes are fewer.
-    Empty below 40 rows, or where the metric is undefined. ``seed`` and ``path`` decide rows and changes. Features that
-    say the same share their worth. Source: Breiman (2001), Random forests; Fisher, Rudin and Dominici (2019).
+    Empty below 40 rows, or where the metric is undefined. ``seed`` and ``path`` decide rows and changes. Source:
+    Breiman (2001), Random forests; Fisher, Rudin and Dominici (2019).
     """
     features = list(problem.features)
     room = max(AT_LEAST, (n_train + int(test.size)) // 2)
@@ -245,7 +243,7 @@ def permutation_importance(
     X = pd.DataFrame(columns)[features]
     weights = None if problem.weights is None else np.tile(problem.weights[rows], len(as_they_are))
     y = np.tile(problem.y[rows], len(as_they_are))
-    answered = Answered(recorded(Responses(fitted, X), len(X)), y, problem.classes, weights)
+    answered = Answered(Responses.of(fitted, X), y, problem.classes, weights)
     metric, blocks = metric_of(problem.model.metrics[0]), np.arange(y.size).reshape(as_they_are.shape)
     with hearing():  # of what is undefined, which is no importance then
         scores = [score_or_nan(metric, answered.drawn(block), quick=True) for block in blocks]
@@ -256,10 +254,7 @@ def permutation_importance(
 
 
 def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
-    """Return each feature's importance over the folds, largest first: feature, mean, sd (n - 1), least, most, folds.
-
-    Empty where no fold has any. Folds share training rows, so their spread is no interval.
-    """
+    """Return each feature's importance over the folds, largest first: feature, mean, sd, least, most, folds."""
     measured = pd.DataFrame([score.importance for score in scores if score.importance])
     rows = [(name, column.mean(), column.std(), column.min(), column.max(), int(column.count()))
             for name, column in measured.items()]  # fmt: skip
@@ -269,11 +264,7 @@ def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Confusion:
-    """Counts of true by predicted classes, over all folds' test rows; ``apparent``: over the model's training rows.
-
-    ``counts``: a row per true class, a column per predicted one. ``thresholds``: the lowest and the highest over
-    the folds, of ``positive``, where the model has one that is not .5; else None.
-    """
+    """Counts of true (a row) by predicted classes over all test rows, or over training rows (``apparent``)."""
 
     classes: list[str]
     counts: list[list[int]]
@@ -299,11 +290,7 @@ class Confusion:
 
 
 def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:
-    """Return the lowest and the highest threshold over the folds, as probabilities of the positive class.
-
-    It is the given one, or for a threshold of each fold midway between the largest probability called a no and the
-    least called a yes.
-    """
+    """Return the lowest and the highest threshold over the folds, as probabilities of the positive class."""
     threshold = problem.model.threshold
     if threshold is None or isinstance(threshold, float):
         return (threshold or 0.5,) * 2

@@ -31,11 +31,10 @@ TEST_ROWS_ALONE = (
 
 @dataclass(frozen=True)
 class BestOfMany:
-    """The best of several configurations and its worth.
+    """The best of several configurations, by its position, and its worth.
 
-    ``best``: its position. ``naive``: its own mean loss (or score), too good because it was chosen for it.
-    ``value``: the bias-corrected one, with its ``interval`` from the resamples. ``chosen``: how often each
-    configuration won a resample.
+    ``naive``: its own mean loss (or score), too good because it was chosen for it. ``value``: the bias-corrected one,
+    with its ``interval`` from the resamples. ``chosen``: how often each configuration won a resample.
     """
 
     best: int
@@ -58,10 +57,7 @@ class BestOfMany:
 def unit_means(
     oof_losses: ArrayLike, groups: ArrayLike | None = None, weights: ArrayLike | None = None
 ) -> tuple[Means, int]:
-    """Return the mean losses of configurations by how often each unit (row, or group) is drawn, and their number.
-
-    ``oof_losses``: out-of-fold losses, rows x configurations. ``weights``: one per row.
-    """
+    """Return the mean of ``oof_losses`` (rows x configurations) by how often each unit is drawn, and how many units."""
     losses = np.asarray(oof_losses, dtype=np.float64)
     if losses.ndim != 2 or losses.shape[0] < 2 or not np.all(np.isfinite(losses)):
         raise ModelError(f"oof_losses has the shape {losses.shape}; pass finite losses of rows x configurations.")
@@ -86,15 +82,12 @@ def bias_corrected_best(
 ) -> BestOfMany:  # fmt: skip
     """Return the loss to expect of the winner among configurations, from their out-of-fold losses by ``unit_means``.
 
-    Each resample draws units with replacement, takes the configuration with the smallest mean loss on them, and scores
-    it on the units not drawn; the mean over resamples is the estimate. No model is fitted again. Lower is better.
-    O(resamples x units x configurations), memory flat in the resamples. ``tolerance``: the first configuration wins
-    whose loss is at most this much above the smallest.
-
-    The interval is that of the resamples' scores, scaled by the 1.31 times that scores of .368 n rows spread more than
-    those of n. ``inflation``: of its variance, for what resamples cannot show (see ``corrected_wald``). Source:
-    Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for efficient and
-    accurate cross-validation, whose percentiles are not scaled.
+    Each resample draws units with replacement, takes the first configuration whose mean loss on them is at most
+    ``tolerance`` above the smallest, and scores it on the units not drawn; the mean over resamples is the estimate.
+    O(resamples x units x configurations), memory flat in the resamples. The interval is that of the resamples' scores,
+    scaled by the 1.31 times that scores of .368 n rows spread more than those of n. ``inflation``: of its variance, for
+    training (see ``corrected_wald``). Source: Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the
+    out-of-sample predictions for efficient and accurate cross-validation, whose percentiles are not scaled.
     """
     if units < 5:
         raise ModelError(f"a resample needs rows or groups left out, and there are {units}; 5 is the least.")
@@ -124,9 +117,8 @@ def bias_corrected_best(
 def simplest_near_best(scores: ArrayLike, values: ArrayLike | None = None) -> tuple[int, float]:
     """Return the first configuration whose score is within one standard error of the best one's, and that error.
 
-    ``scores``: configurations, from simple to complex, x splits; higher is better. ``values``: the scores that are
-    compared, by default the means over splits. The error is the best one's sd/sqrt(splits), ddof=1. Source: Breiman
-    et al. (1984), Classification and Regression Trees, section 3.4.3.
+    ``scores``: configurations, from simple to complex, x splits. ``values``: the scores that are compared, by default
+    the means. The error is the best one's sd/sqrt(splits), ddof=1. Source: Breiman et al. (1984), section 3.4.3.
     """
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] < 2:
@@ -148,9 +140,8 @@ def _first_near(means: NDArray[np.float64], tolerance: float) -> int:
 class Choice:
     """The configuration that is chosen, and its worth. Higher is better.
 
-    ``best``: the best score of all folds' predictions together. ``chosen``: the same, or by the one-standard-error
-    rule the first (simplest) that is as good. ``naive``: the chosen one's own score, too good where it was chosen
-    for it. ``value``, ``low``, ``high``: the score to expect instead, with its interval at ``level``.
+    ``best``: of the best score. ``chosen``: the same, or the first (simplest) that is as good by the one-standard-error
+    rule. ``naive``: the chosen one's own score. ``value``, ``low``, ``high``: the score to expect, with its interval.
     """
 
     best: int
@@ -167,12 +158,10 @@ def choose(
     metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], scores: Sequence[Sequence[float]], *,
     one_standard_error: bool = False, level: float = 0.95, seed: int = 0,
 ) -> Choice:  # fmt: skip
-    """Return the choice among configurations by ``metric``.
+    """Return the choice among configurations by ``metric``, from out-of-fold predictions of each on the same rows.
 
-    ``predictions``: out-of-fold predictions of each, on the same rows; weighed where the problem has weights.
     ``scores``: test scores (configurations x splits), for the standard error. ``one_standard_error`` takes
-    configurations as ordered from simple to complex. Notes say where nothing can be corrected (fewer than 5 rows or
-    groups), or splits lack scores.
+    configurations as ordered from simple to complex. Notes say where nothing can be corrected, or splits lack scores.
     """
     evidences = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
     values = _values(evidences)
@@ -257,10 +246,9 @@ def choose_by_draws(
 ) -> Choice:  # fmt: skip
     """Return the choice among configurations by their mean score over the same draws: random splits or bootstraps.
 
-    ``draws``: of each configuration. A metric that is a mean over rows is corrected by resampling rows' (whole
-    groups') mean out-of-bag losses, as in ``bias_corrected_best``. Any other loses the mean difference between each
-    draw's winner and the choice, rather too much (Tibshirani and Tibshirani, 2009). The error of
-    ``one_standard_error`` is the corrected one, which more draws do not shrink to nothing. Draws that lack a
+    A metric that is a mean over rows is corrected by resampling rows' (whole groups') mean out-of-bag losses, as in
+    ``bias_corrected_best``. Any other loses the mean difference between each draw's winner and the choice, rather too
+    much (Tibshirani and Tibshirani, 2009). The error of ``one_standard_error`` is the corrected t's. Draws that lack a
     configuration's score are left out and counted in a note; raises ModelError where they are more than half.
     """
     name = metric_of(metric).name
@@ -291,9 +279,10 @@ def _of_rows(
 ) -> tuple[float, Interval, str] | None:
     """Return the correction of the choice's score, the interval and a note, by losses; None where those are few."""
     loss = metric_of(name).loss
-    if loss is None or any(name not in draw.totals for draw in draws):
+    of_draws = [lost for draw in draws if (lost := draw.losses(name)) is not None]
+    if loss is None or len(of_draws) < len(draws):
         return None
-    losses, table = np.column_stack([draw.totals[name].means for draw in draws]), draws[0].table
+    losses, table = np.column_stack(of_draws), draws[0].table
     seen = ~np.isnan(losses).any(axis=1)
     groups, weights = (None if of is None else of[seen] for of in (problem.groups, problem.weights))
     inflation = 1.0 + float(np.mean(table["n_test"] / table["n_train"]))

@@ -37,11 +37,9 @@ def fold_count_study(
 ) -> pd.DataFrame:  # fmt: skip
     """Return, per number of folds and metric, the mean and sample sd over folds and the pooled score.
 
-    Folds are those of ``strategy``, by default random ones, of whole groups where the problem has groups. More
-    folds mean more training rows and smaller test sets: the pooled score rises or stays, the mean over tiny folds
-    of a ratio such as R2 does not, and the spread grows, which is no sign of overfitting. Mean and sd are of the
-    folds that have the score, NaN where none has. ``say`` gets how many of how many models are fitted. Raises
-    SplitError, before any fit, where rows or groups are too few.
+    Folds are those of ``strategy``, by default random ones, of whole groups where the problem has groups. Mean and sd
+    are of the folds that have the score, NaN where none has. ``say`` gets how many of how many models are fitted.
+    Raises SplitError, before any fit, where rows or groups are too few.
     """
     rows, labels = [], [_folds(problem, strategy, k, seed) for k in counts]
     say(0, sum(counts))
@@ -57,11 +55,10 @@ def stratification_study(
 ) -> pd.DataFrame:  # fmt: skip
     """Return, per way of stratifying and metric, the variance over seeds of three estimates, as ratios to random's.
 
-    ``hold_out``: the first fold's score; ``fold_mean``: the mean over folds; ``pooled``: all predictions together.
-    A ratio below 1 means an estimate that is steadier between partitions, and says nothing of how near it is to the
-    truth. ``partitions`` of each way decide how uncertain the ratios are (``ratio_ends``). Groups of the problem
-    stay whole. ``strategy`` names one way more, of folds. ``say`` gets how many of how many models are fitted.
-    Raises, before any fit, ModelError for fewer than 2 seeds, and SplitError for folds that a way cannot make.
+    ``hold_out``: the first fold's score; ``fold_mean``: the mean over folds; ``pooled``: all predictions together. A
+    ratio below 1 means an estimate that is steadier between ``partitions``, not one nearer to the truth. Groups stay
+    whole. ``strategy`` names one way more, of folds. ``say`` gets how many of how many models are fitted. Raises,
+    before any fit, ModelError for fewer than 2 seeds, and SplitError for folds that a way cannot make.
     """
     if n_seeds < 2:
         raise ModelError(f"n_seeds={n_seeds}; choose at least 2, as a variance is of several partitions.")

@@ -19,9 +19,8 @@ from evenfold.estimates.models.encoding import feature_table, kind_of
 from evenfold.estimates.models.fit import predictions_of, reason_with_advice
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
-from evenfold.manifests.tables.canonical import amount
+from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
-from evenfold.reports.page import listed
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import cause_of, shown
 from evenfold.splitters.naming import changed
@@ -176,7 +175,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", [None])
     model, _ = load_final(final)
-    answers = Responses(model, X)
+    answers = Responses.of(model, X)
     try:
         answers.say("predict")
     except Exception as error:  # a model raises what it likes

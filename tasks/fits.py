@@ -60,8 +60,8 @@ def _fit(split: SplitRef, i: Fits, model: Any, of: str | int) -> FitResult:
     with limited(problem.X.size):
         if work.manifest.kind == "draws" and isinstance(i, (tuple, list)):
             draws = ((number, pair) for number, (pair, _) in zip(range(*i), job.fits, strict=True))
-            table, sums = score_draws(problem, draws, **how).to_frames()
-            losses = keep_predictions(sums, f"{key}-rows")
+            scored = score_draws(problem, draws, **how)
+            table, losses = scored.table, keep_predictions(scored.rows, f"{key}-rows")
         elif job.scored:
             fits = [fit_and_score(problem, train, test, **called, **how) for (train, test), called in job.fits]
             table = work.keyed(pd.concat([predicted for _, predicted in fits], ignore_index=True))

@@ -295,9 +295,7 @@ def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:
     """Return the scores of every draw, of all blocks together."""
     files = [(block.predictions, block.losses) for block in evaluated.draws if block.losses is not None]
-    return DrawScores.merge(
-        [DrawScores.from_frames(frame_of([scores.path]), frame_of([losses.path])) for scores, losses in files]
-    )
+    return DrawScores.merge([DrawScores(frame_of([table.path]), frame_of([rows.path])) for table, rows in files])
 
 
 def _of_folds(

@@ -12,7 +12,6 @@ from evenfold.estimates import (
     no_information_rate,
 )
 from evenfold.estimates.bootstrap import interval_of_draws, spread_of_draws
-from evenfold.estimates.models.draws import RowTotals
 
 from .processes import POPULATION, Array, Process, Sample
 from .study import LEVEL, Covered, _covered, _frame, _population
@@ -50,21 +49,22 @@ def _interval(
 ) -> tuple[float, float]:
     n, every, record = len(sample.y), np.arange(len(sample.y)), metric_of(metric)
     units = every if sample.groups is None else sample.groups
-    totals, means, pairs = RowTotals(np.zeros(n), np.zeros(n, dtype=np.int64)), [], []
+    sums, counts, means, pairs = np.zeros(n), np.zeros(n), [], []
     for draw in range(n_draws):
         times = np.bincount(rng.integers(0, units.max() + 1, units.max() + 1), minlength=units.max() + 1)[units]
         train, test = np.repeat(every, times), np.flatnonzero(times == 0)
         fitted = process.fit(sample.X[train], sample.y[train])
         lost = _losses(metric, process, sample, test, fitted)
-        totals.add(test, lost)
+        sums += np.bincount(test, weights=lost, minlength=n)
+        counts += np.bincount(test, minlength=n)
         means.append(float(lost.mean()) if lost.size else float("nan"))
         pairs.append((draw, (train, test)))
     answered = Answered.of(_frame(process, sample, every, beta, 0), process.classes)
     gamma = no_information_rate(metric, answered)
     assert record.loss is not None
     drawn = Multiplicities.of(pairs, every, sample.groups, np.ones(n))
-    per_row = totals.sums / np.maximum(totals.counts, 1)
-    err, err1 = record.loss.of(answered).mean(), per_row[totals.counts > 0].mean()
+    per_row = sums / np.maximum(counts, 1)
+    err, err1 = record.loss.of(answered).mean(), per_row[counts > 0].mean()
     made = bootstrap_estimate(float(err), float(err1), float(np.nanmean(means)), record.loss.score(gamma))
     spread = spread_of_draws(per_row, np.ones(n), sample.groups, drawn, np.array(means))
     interval = interval_of_draws(record, record.loss.score(made.e632plus), made.err1, spread, LEVEL)

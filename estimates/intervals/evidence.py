@@ -25,9 +25,8 @@ class Evidence:
     """The evidence that an evaluation leaves behind of one metric.
 
     ``predictions``: of all tested rows (row, repeat, fold, y, prediction, …). ``scores``: of the splits.
-    ``stratified``: whether the splits are stratified on the target. ``ordered``: whether rows follow one another in
-    time and are split in that order. ``refits``: predictions of the further fits of a method
-    (``further_splits``), in their order. ``held``: as of ``Answered``.
+    ``stratified``: on the target. ``ordered``: whether rows follow one another in time and are split in that order.
+    ``refits``: predictions of ``further_splits``, in their order. ``held``: as of ``Answered``.
     """
 
     metric: Metric
@@ -60,11 +59,7 @@ class Evidence:
         return float(np.mean([self.score(part) for part in self.parts]))
 
     def score_drawn(self, at: IntArray) -> float:
-        """Return the mean over repeats of the metric of the rows ``at`` these positions of ``rows``, which may repeat.
-
-        A row comes with all its tests. NaN where the metric is undefined. scikit-learn's scorer is asked only
-        where the metric is no mean over rows and has no ``quick`` score.
-        """
+        """Return the metric of rows ``at`` positions, which may repeat, each with all its tests; NaN if undefined."""
         scores = []
         for rows, lost, lines in zip(self._answers, self._losses, self.lines, strict=True):
             # The lines that hold the rows `at`: all of a row, each time that it is asked.
@@ -126,12 +121,9 @@ class Evidence:
         """
         influences = [influence_of(self.metric.name, rows) for rows in self._answers]
         defined = [one for one in influences if one is not None]
-        if len(defined) < len(influences):
-            return self._jackknifed()
-        moves = per_row(self.lines, [one[1] for one in defined], self.rows.size)
-        return float(np.mean([one[0] for one in defined])), moves, self.units
-
-    def _jackknifed(self) -> tuple[float, Floats, Codes | None] | None:
+        if len(defined) == len(influences):
+            moves = per_row(self.lines, [one[1] for one in defined], self.rows.size)
+            return float(np.mean([one[0] for one in defined])), moves, self.units
         units = np.arange(self.rows.size) if self.units is None else self.units
         n_units = int(units.max()) + 1
         n_blocks = min(n_units, MOST_BLOCKS)
@@ -142,9 +134,7 @@ class Evidence:
             without = self.score_drawn(np.flatnonzero(~inside))
             # In units such that standard_error over blocks is the jackknife's: (b - 1) / b sum (pooled - without)^2.
             moves[inside] = (n_blocks - 1) * (self.pooled - without) * self.rows.size / n_blocks / inside.sum()
-        if not np.all(np.isfinite(moves)):
-            return None
-        return self.pooled, moves - moves.mean(), blocks
+        return (self.pooled, moves - moves.mean(), blocks) if np.all(np.isfinite(moves)) else None
 
     @cached_property
     def batches(self) -> Codes:
@@ -170,10 +160,7 @@ class Evidence:
 
 
 def overfitting(value: float, apparent: float | None, best: float) -> float:
-    """Return the share of the out-of-fold error that training rows do not show, from 0 to 1; 1 where nothing says it.
-
-    0: the model does as well on rows that it has not seen; 1: it knows its training rows by heart.
-    """
+    """Return the share of the out-of-fold error that training rows do not show, 0 to 1; 1 where nothing says it."""
     if apparent is None or not isfinite(apparent + best):
         return 1.0
     return min(max(1 - (best - apparent) / (best - value), 0.0), 1.0) if value < best else 0.0
@@ -185,11 +172,7 @@ def few(df: float) -> float:
 
 
 def per_row(lines: Sequence[IntArray], values: Sequence[Floats], n_rows: int) -> Floats:
-    """Return each row's mean over repeats of the values of its lines, of which a repeat may have several or none.
-
-    ``lines``: the row of each line, as codes below ``n_rows``. Repeats count alike, and so do the lines of each:
-    the mean over rows is the mean over repeats of the means over lines.
-    """
+    """Return each row's mean over repeats of the values of its ``lines``; repeats, and lines of each, count alike."""
     total = np.zeros(n_rows)
     for of_line, value in zip(lines, values, strict=True):
         total += np.bincount(of_line, weights=value, minlength=n_rows) * (n_rows / of_line.size)

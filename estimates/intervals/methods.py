@@ -27,12 +27,11 @@ Spread = tuple[float, float]  # a standard error and its degrees of freedom
 
 
 def standard_error(influence: Floats, units: Codes | None, *, tails: bool = False) -> tuple[float, float]:
-    """Return the standard error of a score whose rows have this influence, and its degrees of freedom.
+    """Return the standard error of a score whose rows have this influence, and its degrees of freedom. O(n).
 
     The square of a unit's sum counts 1/(1 - h) times, h its share of the rows: unbiased where units vary alike (CR2
-    of a mean: Bell and McCaffrey 2002). Degrees of freedom are Satterthwaite's where all variance is between units:
-    their number less 1 for equal units, down to 3 where a few hold most rows; ``tails`` keeps them to 2 n /
-    (kurtosis - 1), as units that hold most of the variance are few observations of it. O(n).
+    of a mean: Bell and McCaffrey 2002). Degrees of freedom are Satterthwaite's where all variance is between units, at
+    least 3; ``tails`` keeps them to 2 n / (kurtosis - 1): units that hold most variance are few observations of it.
     """
     sums = influence if units is None else np.bincount(units, weights=influence).astype(np.float64)
     if sums.size < 2:
@@ -62,9 +61,8 @@ def within_range(metric: Metric, value: float, se: float, df: float, level: floa
     """Return the interval of a score with this standard error, made on a scale on which the metric has no ends.
 
     Shares of rows: Wilson (1927), with as many rows as the standard error is worth. Scores with two ends: the logit.
-    Scores that cannot exceed an end (errors, R2): the logarithm of the distance from it. Others: the score itself.
-    So no interval leaves the metric's range, and one of positive errors reaches further up than down. A score at an
-    end itself has its own interval, cut off there.
+    Scores below an end (errors, R2): the logarithm of the distance from it. Others: the score itself. So no interval
+    leaves the metric's range. A score at an end has its own interval, cut off there.
     """
     quantile = float(stats.t.ppf(0.5 + level / 2, df))
     if not metric.low < value < metric.high:
@@ -137,15 +135,10 @@ def _of_certain(
 
 
 def _of_recalls(evidence: Evidence, trained: bool, level: float, name: str) -> Interval:
-    """Return the interval of a mean of the classes' recalls: Wilson's of each, joined by MOVER.
-
-    So a class that is never found is uncertain by its few rows. Source: Zou and Donner (2008), Construction of
-    confidence limits about effect measures: a general approach.
-    """
+    """Return the interval of a mean of the classes' recalls: Wilson's of each, by MOVER (Zou and Donner 2008)."""
     metric, z = evidence.metric, float(stats.norm.ppf(0.5 + level / 2))
     lost, mass = evidence.lost(RowLoss(1.0, wrong))
-    y, width = evidence.problem.y[evidence.rows], metric.high - metric.low
-    ends = []
+    y, width, ends = evidence.problem.y[evidence.rows], metric.high - metric.low, []
     masses = [np.where(y == label, mass, 0.0) for label in np.unique(y[mass > 0])]
     recalls = [1 - float(np.average(lost, weights=own)) for own in masses]
     value = metric.low + width * float(np.mean(recalls))
@@ -158,10 +151,7 @@ def _of_recalls(evidence: Evidence, trained: bool, level: float, name: str) -> I
 
 
 def _by_resampling(influence: Floats, apart: float, se: float, level: float, seed: int) -> tuple[float, float]:
-    """Return the factors of a mean loss by bootstrap-t on the log scale, which know that its tail is heavy.
-
-    Source: Efron and Tibshirani (1993), An introduction to the bootstrap, chapter 12.
-    """
+    """Return the factors of a mean loss with a heavy tail: bootstrap-t on the log scale (Efron and Tibshirani 1993)."""
     draw, n, ratios = np.random.Generator(np.random.Philox(seed)), influence.size, []
     for _ in range(RESAMPLES):
         lost = apart - influence[draw.integers(n, size=n)]
@@ -215,12 +205,11 @@ def wald(evidence: Evidence, level: float) -> Interval | Declined:
 def corrected_wald(evidence: Evidence, level: float) -> Interval | Declined:
     """Return the interval of the pooled score of the recipe: other rows would have trained other models.
 
-    The variance over rows counts 1 + c n/n_train times. c = 1 is the correction of Nadeau and Bengio (2003), (1/k +
-    n_test/n_train) s^2, with s^2 of the rows and not of the k folds: so it holds for stratified folds, and repeats do
-    not shrink it. Training moves a score less where models hardly overfit: c = max(sqrt(o), min(1, 10/df)), o the share
-    of the out-of-fold error that training rows do not show, 1 where they have no scores; df, the degrees of freedom.
-    Models that learnt from n_train of n rows are worse than one of all n: the better end moves by half of
-    (1 - n_train/n) (apparent - value), at most a quarter of its distance. A single split tests one model: see ``wald``.
+    The variance over rows counts 1 + c n/n_train times. c = 1 is the correction of Nadeau and Bengio (2003) with s^2
+    of the rows, not of the folds: it holds for stratified folds, and repeats do not shrink it. Training moves a score
+    less where models hardly overfit: c = max(sqrt(o), min(1, 10/df)), o the share of the out-of-fold error that
+    training rows do not show, 1 where they have no scores. Models that learnt from n_train of n rows are worse than one
+    of all n: the better end moves by half of (1 - n_train/n) (apparent - value), at most a quarter of its distance.
     """
     if len(evidence.scores) < 2:
         return wald(evidence, level)
@@ -235,18 +224,13 @@ def corrected_wald(evidence: Evidence, level: float) -> Interval | Declined:
 
 def too_few(n_stretches: int) -> str:
     """Return why so many stretches of time give no interval, and what would; "" where they are enough."""
-    if n_stretches >= LEAST_STRETCHES:
-        return ""
     there = "1 stretch is" if n_stretches == 1 else f"{n_stretches} stretches are"
     few = f"rows of a time series depend on one another, and {there} too few to say how much"
-    return f"{few}; use {LEAST_STRETCHES} splits or more."
+    return "" if n_stretches >= LEAST_STRETCHES else f"{few}; use {LEAST_STRETCHES} splits or more."
 
 
 def stretches(evidence: Evidence, level: float) -> Interval | Declined:
-    """Return the interval for rows that follow one another in time: each fold's stretch is one observation.
-
-    The method of batch means, as rows of a stretch may depend on one another. Training counts as in ``corrected_wald``.
-    """
+    """Return the interval for rows in time: each fold's stretch is one observation (batch means)."""
     if reason := too_few(int(evidence.batches.max()) + 1):
         return Declined(reason)
     return _from_rows(evidence, level, "stretches of time", True, evidence.batches)
@@ -278,9 +262,8 @@ def corrected_resampled_t(
     """Return the test that the mean of J scores, or of J differences of scores, is 0.
 
     se^2 = s^2 (1/J + n_test/n_train), s^2 the sample variance, as splits share training rows. ``n_train``,
-    ``n_test``: rows of each side, one number or one per split. ``stratified``: whether the splitter stratifies on
-    the target, which is warned about. Source: Nadeau and Bengio (2003), Inference for the generalization error. No
-    unbiased estimate of the variance of k-fold cross-validation exists (Bengio and Grandvalet 2004).
+    ``n_test``: rows of each side, one number or one per split. ``stratified`` on the target is warned about. Source:
+    Nadeau and Bengio (2003), Inference for the generalization error.
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.size < 2:

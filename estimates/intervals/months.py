@@ -42,8 +42,8 @@ class Figure:
 class Month:
     """The figures of a month's rows, by the predictions of a model that never saw them.
 
-    ``slope`` of what came on what was predicted: 1 as promised, 0 shuffled, -1 turned, 60 in other units. ``spread``:
-    log of the mean squared error, of classes over the one that their probabilities promise: 0 as promised.
+    ``slope`` of what came on what was predicted: 1 as promised, 0 shuffled, -1 turned. ``spread``: log of the mean
+    squared error, of classes over the one that their probabilities promise.
     """
 
     rows: int
@@ -77,8 +77,8 @@ class Judgement:
 def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
     """Return the judgement of a month by a champion's figures of it, beside those of earlier rows that it had not seen.
 
-    Refused where a figure lies where at most one good month in 960 has it. Unclear where nothing can tell: few rows
-    or groups, or a champion so weak that shuffled targets would pass as well.
+    Refused where at most one good month in 960 has such a figure. Unclear where nothing can tell: few rows or groups,
+    or a champion so weak that shuffled targets would pass.
     """
     usable = [month for month in earlier if isfinite(month.spread.value) and isfinite(month.slope.se)]
     if now.rows < FEWEST_ROWS or not usable:
@@ -138,10 +138,7 @@ def _se(scores: Floats, codes: NDArray[np.int64]) -> float:
 
 
 def blocks(order: Any, size: int, units: Any = None) -> list[NDArray[np.int64]]:
-    """Return rows parted into blocks of about ``size``, in order, whole units together; 1 to 24 of them.
-
-    ``order``: time, or the generation that rows joined with.
-    """
+    """Return rows parted into 1 to 24 blocks of about ``size``, in ``order`` of time or generation, units whole."""
     units = np.arange(len(order)) if units is None else np.unique(np.asarray(units), return_inverse=True)[1].ravel()
     first = np.full(units.max() + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, units, np.unique(np.asarray(order), return_inverse=True)[1].ravel())
@@ -155,9 +152,8 @@ def blocks(order: Any, size: int, units: Any = None) -> list[NDArray[np.int64]]:
 def interval(earlier: Sequence[Figure], now: Figure, prior: float, error: float = EACH) -> tuple[float, float]:
     """Return the ends of a good month's figure, outside of which it lies with a chance of ``error``.
 
-    A new month differs from the earlier ones' mean by how months differ and by chance in both. How months differ is
-    told by the earlier ones, less their own errors, and by a prior worth 3 months (a scaled inverse chi-square, so
-    Student's t).
+    A new month differs from the earlier ones' mean by chance in both, and by how months differ: by the earlier ones,
+    less their own errors, and a prior worth 3 months (a scaled inverse chi-square, so Student's t).
     """
     finite = [figure for figure in earlier if isfinite(figure.value) and isfinite(figure.se)]
     values, errors = np.array([figure.value for figure in finite]), np.array([figure.se for figure in finite])

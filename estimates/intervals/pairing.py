@@ -24,10 +24,7 @@ TOLD_APART = {"y": "target", "row": "row number", "weight": "weight", "group": "
 
 @dataclass(frozen=True)
 class SharedRows:
-    """The rows that two frames of predictions share, line by line, as a metric reads them; notes about them.
-
-    ``classes``: their labels, none of numbers. ``keys``: the row of each line, as codes.
-    """
+    """The rows that two frames of predictions share, line by line; ``keys``: the row of each, as codes."""
 
     metric: Metric
     frames: tuple[pd.DataFrame, pd.DataFrame]
@@ -88,9 +85,9 @@ def paired(
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Return both frames' shared rows in one order, with the weights of A's, and notes about them.
 
-    ``on``: the columns that name a row. A row that several folds of a repeat test pairs its first tests, its second
-    ones, and so on. Raises ModelError where a row is in a fold twice, its name names another row as well (by target,
-    number, weight or group), no row is shared, targets differ, or the shared rows of a repeat weigh nothing.
+    A row that several folds of a repeat test pairs its first tests, its second ones, and so on. Raises ModelError where
+    a row is in a fold twice, its name (``on``) names another row too, no row is shared, targets differ, or the shared
+    rows of a repeat weigh nothing.
     """
     by = [*on, "repeat"]
     often = any([_tested_often(frame, by, name) for name, frame in zip(names, (a, b), strict=True)])
@@ -173,10 +170,10 @@ def same_answers(a: pd.DataFrame, b: pd.DataFrame) -> bool:
 
 
 def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[Any, ...]:
-    """Return the labels; none for a metric of numbers, and y decides for a metric of no task.
+    """Return the labels of y, predictions and probabilities; none for a metric of numbers, or of no task and a float y.
 
-    A model may know, and predict, a class that none of these rows is of; a column of somebody's own makes no class
-    where the probabilities beside it add up to 1. Raises ModelError where labels are both numbers and text.
+    A column of somebody's own makes no class where the probabilities beside it add up to 1. Raises ModelError where
+    labels are both numbers and text.
     """
     y, task = a["y"].to_numpy(), metric_of(metric).task
     if task == "regression" or (task is None and y.dtype.kind == "f"):
@@ -220,12 +217,7 @@ def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float
 
 
 def exact_test(shared: SharedRows, groups: str | None, names: tuple[str, str]) -> tuple[float, str] | None:
-    """Return the exact p of McNemar's test that two classifiers are right equally often, and the test in a sentence.
-
-    None unless each row was tested once, stands for itself, and is right or wrong; rows on which one alone is right
-    count. Source: McNemar (1947), Note on the sampling error of the difference between correlated proportions or
-    percentages.
-    """
+    """Return McNemar's exact p (1947) in a sentence, too; None unless rows are tested once, alone, right or wrong."""
     loss, first = shared.metric.loss, shared.frames[0]
     once = len(first) == shared.n and len(shared.tested) == 1
     if loss is None or not loss.share or groups is not None or not once or "weight" in first:
@@ -233,7 +225,5 @@ def exact_test(shared: SharedRows, groups: str | None, names: tuple[str, str]) -
     right_a, right_b = (loss.of(rows) == 0 for rows in shared.answered())
     only_a, only_b = int(np.sum(right_a & ~right_b)), int(np.sum(right_b & ~right_a))
     p = 1.0 if only_a + only_b == 0 else float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
-    return p, (
-        f"Of these fitted models: {names[0]} alone is right on {only_a:,} rows and {names[1]} alone on {only_b:,} "
-        f"(McNemar's exact test, p = {p:.2g})."
-    )
+    alone = f"{names[0]} alone is right on {only_a:,} rows and {names[1]} alone on {only_b:,}"
+    return p, f"Of these fitted models: {alone} (McNemar's exact test, p = {p:.2g})."

@@ -26,10 +26,9 @@ def bootstrap_interval(
     statistic: Callable[[NDArray[np.int64]], float], n: int, groups: ArrayLike | None = None, *,
     level: float = 0.95, n_resamples: int = 999, seed: int = 0,
 ) -> Interval | Declined:  # fmt: skip
-    """Return the percentile interval of any metric of out-of-fold predictions; whole groups are drawn where given.
+    """Return the percentile interval of any metric of these models' predictions; whole groups are drawn where given.
 
-    ``statistic``: the metric of the predictions at positions, which may repeat; resamples where it is NaN are left
-    out. Models are not fitted again, so the interval covers the error of these models.
+    ``statistic``: the metric of the predictions at positions, which may repeat; resamples where it is NaN are left out.
     """
     codes = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
     order = np.argsort(codes, kind="stable")
@@ -48,8 +47,7 @@ def bootstrap_interval(
     if undefined := int(np.isnan(scores).sum()):
         lacking = f"the metric is undefined in {undefined:,} of {scores.size:,} resamples"
         if undefined > scores.size / 2:
-            remedy = "use more rows, another metric, or the interval from the rows' losses"
-            return Declined(f"the bootstrap interval is undefined: {lacking}; {remedy}.")
+            return Declined(f"{lacking}; use more rows, another metric, or the interval from the rows' losses.")
         low, high = np.nanquantile(scores, [0.5 - level / 2, 0.5 + level / 2]).tolist()
         notes = (f"{lacking[0].upper()}{lacking[1:]}, which are left out.",)
     if low == high:
@@ -71,12 +69,10 @@ def nested_interval(
 
     ``inner``: per outer fold of every repeat, the losses of models trained without it and one more fold, on that
     one; ``outer``: of the model trained without the fold, on it; ``plain``: the outer losses of all folds. For each
-    fold a = mean(inner) - mean(outer) and b = var(outer)/size; the mean of a^2 - b estimates the mean squared error
-    of cross-validation on (k-1)/k of the ``n`` rows, so se^2 = (k-1)/k of it, kept between sd^2/n and k sd^2/n. The
-    centre is Err_nested - (1 + (k-2)/k)(Err_nested - Err_cv).
-
-    Source: Bates, Hastie and Tibshirani (2023), Cross-validation: what does it estimate and how well does it do it?
-    (bias as in the paper; the authors' code raises (k-2)/k to the power 1.5).
+    fold a = mean(inner) - mean(outer) and b = var(outer)/size; se^2 = (k-1)/k of the mean of a^2 - b, kept between
+    sd^2/n and k sd^2/n. The centre is Err_nested - (1 + (k-2)/k)(Err_nested - Err_cv). Source: Bates, Hastie and
+    Tibshirani (2023), Cross-validation: what does it estimate and how well does it do it? (their code raises (k-2)/k
+    to the power 1.5).
     """
     inside, outside = ([_mean_and_variance(*losses) for losses in each] for each in (inner, outer))
     mean, variance = _mean_and_variance(*plain)
@@ -99,10 +95,7 @@ def _mean_and_variance(loss: Floats, weight: Floats) -> tuple[float, float]:
 
 
 def nested_splits(evidence: Evidence) -> list[Pair]:
-    """Return the fits that a nested cross-validation asks for besides the evaluation's own: k(k - 1)/2 a repeat.
-
-    Each trains without two folds and tests both, so it serves as the inner model of either.
-    """
+    """Return the further fits of a nested cross-validation, which train without two folds and test both."""
     return [
         (np.flatnonzero(~np.isin(folds, (*pair, UNTESTED))), np.flatnonzero(np.isin(folds, pair)))
         for folds in _folds(evidence)
@@ -182,8 +175,8 @@ RECIPES = "the recipe, trained on other rows like these, on new rows"
 class IntervalMethod:
     """A way to make an interval: a phrase ``of`` what lies in it, and the function that makes it, or says why not.
 
-    ``follows_time``: whether rows that follow one another in time may depend on one another. Phrases for the docs:
-    ``only``, what it is for, and ``fits``, how many further ones it asks for (see ``further_splits``).
+    ``follows_time``: whether rows may depend on those before them. Phrases for the docs: ``only``, what it is for, and
+    ``fits``, how many further ones it asks for.
     """
 
     of: str
@@ -212,8 +205,7 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
     """Return the interval of a metric's value by a method, or why there is none and what would give one.
 
     ``auto``: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds for
-    weights, groups, stratified folds and any metric that does not hang on single rows. Raises ModelError for an
-    unknown name or a level outside of (0, 1).
+    weights, groups and stratified folds. Raises ModelError for an unknown name or a level outside of (0, 1).
     """
     if method not in INTERVALS and method not in METHODS:
         raise ModelError(f"interval {method!r} is unknown; choose {', '.join(INTERVALS)}.")
@@ -225,8 +217,8 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
     interval = chosen.make(evidence, level)
     if isinstance(interval, Declined):
         return interval
-    notes = interval.notes if chosen.follows_time or not evidence.ordered else (*interval.notes, DEPENDENT)
-    return replace(interval, of=chosen.of, notes=notes)
+    notes = (DEPENDENT,) if evidence.ordered and not chosen.follows_time else ()
+    return replace(interval, of=chosen.of, notes=(*interval.notes, *notes))
 
 
 def further_splits(evidence: Evidence, method: str) -> list[Pair]:

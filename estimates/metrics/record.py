@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import Any, Literal
 
@@ -28,96 +28,76 @@ FoldNeed = Literal["nothing", "every class", "spread"]
 Influence = tuple[float, Floats]
 
 
-class Responses:
-    """A fitted estimator that answers for one set of rows, and remembers each answer.
+class Responses(BaseEstimator):  # type: ignore[misc]
+    """A model's answers for one set of rows, as a fitted estimator that scikit-learn's scorers score the same.
 
-    It has the estimator's methods, tags and attributes and no others, so scikit-learn's scorers give the same
-    scores; each method runs at most once. Answers of an estimator that does not sort its classes are sorted, as
-    scorers know no other order. Raises EvaluationError where a row has several predictions.
+    ``answers``: of each method, or the function that gives them, which runs at most once. ``classes``: sorted, as
+    scorers know no other order; none of numbers.
     """
 
-    def __init__(self, fitted: Any, X: Any) -> None:
-        self._fitted = fitted
-        self._X = X
-        self._answers: dict[str, NDArray[Any]] = {}
-        classes = np.asarray(getattr(fitted, "classes_", ()))
-        order = np.argsort(classes, kind="stable") if classes.ndim == 1 else np.arange(0)
-        self._order = None if np.array_equal(order, np.arange(order.size)) else order
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._fitted, name)
-        if name == "classes_" and self._order is not None:
-            return np.asarray(value)[self._order]
-        if name not in METHODS:
-            return value
-
-        def answer(X: Any) -> Any:
-            if name not in self._answers:
-                values = value(self._X)
-                if name == "predict":
-                    values = _one_a_row(values, len(self._X))
-                elif self._order is not None:  # the decision of two is that for the second
-                    values = values[:, self._order] if values.ndim == 2 else -values
-                self._answers[name] = values
-            return self._answers[name]
-
-        answer.__name__ = name  # scikit-learn tells probabilities from decisions by the method's name
-        return answer
-
-    def __sklearn_tags__(self) -> Any:
-        return self._fitted.__sklearn_tags__()
-
-    def say(self, method: str) -> Any:
-        """Return the answer of ``method`` for the rows, or None where the estimator lacks it."""
-        return getattr(self, method)(self._X) if hasattr(self._fitted, method) else None
-
-
-def _one_a_row(answer: Any, n: int) -> Any:
-    shape = np.shape(answer)
-    if shape == (n, 1):
-        return np.asarray(answer).reshape(-1)
-    if len(shape) != 1:
-        what = f"predict returned an array of shape {shape}, and 1 value for each of {n:,} rows is needed"
-        raise EvaluationError(f"{what}; predict one target.")
-    return answer
-
-
-class Replay(BaseEstimator):  # type: ignore[misc]
-    """Answers given earlier, as a fitted estimator: for scores of many folds' predictions together."""
-
-    def __init__(self, answers: Mapping[str, NDArray[Any]], classes: tuple[Any, ...] = ()) -> None:
+    def __init__(self, answers: Mapping[str, Any], classes: Sequence[Any] | NDArray[Any] = ()) -> None:
         self.answers = answers
         self.classes = classes
+        self._known: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, fitted: Any, X: Any) -> Responses:
+        """Return the answers of a fitted estimator for ``X``; EvaluationError where a row has several predictions."""
+        classes = np.asarray(getattr(fitted, "classes_", ()))
+        order = np.argsort(classes, kind="stable") if classes.ndim == 1 else np.arange(0)
+        is_sorted = np.array_equal(order, np.arange(order.size))
+
+        def ask(method: str) -> Any:
+            values = getattr(fitted, method)(X)
+            if method == "predict":
+                values = np.asarray(values).reshape(-1) if np.shape(values) == (len(X), 1) else values
+                if len(np.shape(values)) != 1:
+                    what = f"predict returned an array of shape {np.shape(values)}, and 1 value for each of {len(X):,}"
+                    raise EvaluationError(f"{what} rows is needed; predict one target.")
+            if is_sorted or method == "predict":
+                return values
+            return values[:, order] if values.ndim == 2 else -values  # the decision of two is that for the second
+
+        answers = {method: partial(ask, method) for method in METHODS if hasattr(fitted, method)}
+        return cls(answers, classes if is_sorted else classes[order])
 
     def __getattr__(self, name: str) -> Any:
-        if name == "classes_" and self.classes:
+        if name == "classes_" and len(self.classes):
             return np.asarray(self.classes)
         if name not in METHODS or name not in self.answers:
             raise AttributeError(name)
 
         def answer(X: Any) -> Any:
-            return self.answers[name]
+            return self.say(name)
 
-        answer.__name__ = name
+        answer.__name__ = name  # scikit-learn tells probabilities from decisions by the method's name
         return answer
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "classifier" if self.classes else "regressor"
-        tags.classifier_tags = ClassifierTags() if self.classes else None
-        tags.regressor_tags = None if self.classes else RegressorTags()
+        tags, is_classifier = super().__sklearn_tags__(), len(self.classes) > 0
+        tags.estimator_type = "classifier" if is_classifier else "regressor"
+        tags.classifier_tags = ClassifierTags() if is_classifier else None
+        tags.regressor_tags = None if is_classifier else RegressorTags()
         return tags
 
+    def say(self, method: str) -> Any:
+        """Return the answers of ``method``, or None where there are none."""
+        if method not in self._known:
+            answers = self.answers.get(method)
+            self._known[method] = answers() if callable(answers) else answers
+        return self._known[method]
 
-def recorded(answers: Any, n: int) -> Replay:
-    """Return the answers of an estimator that knows its n rows, to be taken apart."""
-    methods = [name for name in METHODS if name != "predict_log_proba" and hasattr(answers, name)]
-    recordings = {name: np.asarray(getattr(answers, name)(np.empty((n, 0)))) for name in methods}
-    return Replay(recordings, tuple(np.asarray(getattr(answers, "classes_", ())).tolist()))
+    def drawn(self, lines: Codes) -> Responses:
+        """Return the answers for the rows at these positions, which may repeat."""
+
+        def at(method: str) -> Any:
+            return np.asarray(self.say(method))[lines]
+
+        return Responses({method: partial(at, method) for method in self.answers}, self.classes)
 
 
-def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
-    """Return the estimator that said what is in a frame of predictions."""
+def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Responses:
+    """Return the answers that are in a frame of predictions."""
     answers: dict[str, NDArray[Any]] = {"predict": predictions["prediction"].to_numpy()}
     for method, prefix in (("predict_proba", "proba"), ("decision_function", "decision")):
         names = [f"{prefix}_{label}" for label in classes]
@@ -127,7 +107,7 @@ def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
             answers[method] = predictions.reindex(columns=names, fill_value=absent).to_numpy()
     if "decision" in predictions:
         answers["decision_function"] = predictions["decision"].to_numpy()
-    return Replay(answers, classes)
+    return Responses(answers, classes)
 
 
 def confidence(answers: Responses, classes: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
@@ -169,12 +149,11 @@ def describe_classes(y: NDArray[Any]) -> str:
 class Answered:
     """n rows with a model's answers: all that a part of a metric is a function of.
 
-    ``answers``: a fitted estimator that knows its rows (``Responses``, ``Replay``). ``classes``: the problem's
-    labels, sorted, empty for numbers; the estimator may know fewer. ``weights``: one per row, or None. ``held``:
-    whether a mean of classes is one of those that the rows hold, not also of those predicted.
+    ``classes``: the problem's labels, sorted, empty for numbers; the model may know fewer. ``weights``: one per row,
+    or None. ``held``: whether a mean of classes is one of those that the rows hold, not also of those predicted.
     """
 
-    answers: Any
+    answers: Responses
     y: NDArray[Any]
     classes: tuple[Any, ...] = ()
     weights: Floats | None = None
@@ -221,11 +200,9 @@ class Answered:
         return np.ones(self.n) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
 
     def drawn(self, lines: Codes) -> Answered:
-        """Return the rows at these positions, which may repeat, with answers that were given earlier (``Replay``)."""
-        own: Replay = self.answers
-        answers = Replay({method: values[lines] for method, values in own.answers.items()}, own.classes)
+        """Return the rows at these positions, which may repeat."""
         weights = None if self.weights is None else self.weights[lines]
-        return replace(self, answers=answers, y=self.y[lines], weights=weights)
+        return replace(self, answers=self.answers.drawn(lines), y=self.y[lines], weights=weights)
 
     def mean(self, values: Floats) -> float:
         """Return the (weighted) mean of one value per row."""
@@ -241,8 +218,7 @@ class Answered:
 class RowLoss:
     """A metric as a mean over rows: score = ``best`` - mean loss, so a loss of 0 is the best a row can do.
 
-    ``of``: the loss of each row. ``reads``: the method of the estimator that it needs. ``share``: whether losses
-    are 0 or 1.
+    ``of``: the loss of each row. ``reads``: the estimator's method that it needs. ``share``: whether losses are 0 or 1.
     """
 
     best: float
@@ -259,15 +235,14 @@ class RowLoss:
 class Metric:
     """A metric: everything that is known of it, in one place. Scores are scikit-learn's: higher is always better.
 
-    ``name``: scikit-learn's scorer; ``title``: for people. ``aliases``: other names that are understood. ``task``: the
-    targets that it is for, None for any. ``lower_is_better``: whether people read it as an error, the score's negative.
-    ``unit``: of what is read. ``low``, ``high``: the least and the greatest score. ``loss``: the metric as a mean over
-    rows, or None. ``influence``: the score and how much each row moves it (see ``influence_of``). ``quick``: the score
-    without scikit-learn's checks; NaN where undefined. ``no_information``: the score of predictions paired with targets
-    at random; None where only permutations can say. ``needs``: what a fold must hold for its own score to mean
-    anything. ``of_recalls``: whether it is the mean of the classes' recalls. ``one_sided``: whether naming one class
-    for every row scores best or worst. ``ranks``: whether it ranks rows, so that pooling mixes models' scales.
-    ``of_single_rows``: why leaving rows out makes no interval, and a remedy; else empty.
+    ``name``: scikit-learn's scorer; ``title``: for people. ``aliases``: other names that are understood. ``task``: None
+    for any. ``lower_is_better``: whether people read it as an error, the score's negative. ``unit``: of what is read.
+    ``low``, ``high``: the least and the greatest score. ``loss``: the metric as a mean over rows, or None.
+    ``influence``: see ``influence_of``. ``quick``: the score without scikit-learn's checks. ``no_information``: the
+    score of predictions paired with targets at random; None where only permutations can say. ``needs``: what a fold
+    must hold for its own score to mean anything. ``of_recalls``: whether it is the mean of the classes' recalls.
+    ``one_sided``: whether naming one class for every row scores best or worst. ``ranks``: whether pooling mixes models'
+    scales. ``of_single_rows``: why leaving rows out makes no interval, and a remedy; else empty.
     """
 
     name: str
@@ -296,8 +271,7 @@ class Metric:
 def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
     """Return the position of each label in the sorted ``classes``; ModelError where one is none of them.
 
-    A whole number is the text class that is written like it, also with ``.0``; a shorter float the class it is
-    shortened from.
+    A whole number is the text class written like it, also with ``.0``; a shorter float the class it is shortened from.
     """
     levels, values = np.asarray(classes), np.asarray(labels)
     if levels.dtype.kind == "U":

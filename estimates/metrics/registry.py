@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
 from . import formulas
-from .record import Answered, Influence, Metric, RowLoss, recorded
+from .record import Answered, Influence, Metric, RowLoss
 from .scoring import OF, OF_ONE_CLASS, lower_is_better, path_in, score, scorer_of, title_of
 
 N_PERMUTATIONS = 100
@@ -108,10 +108,7 @@ ALIASES: dict[str, str] = {
 
 @cache
 def metric_of(name: str) -> Metric:
-    """Return the record of a metric by its name or an alias; of an unlisted scorer, what scikit-learn says of it.
-
-    Raises ModelError for a name that is neither.
-    """
+    """Return the record of a metric by name or alias, of an unlisted scorer what scikit-learn says; else ModelError."""
     name = ALIASES.get(name.lower(), name)
     if name in METRICS:
         return METRICS[name]
@@ -132,8 +129,8 @@ def metric_of(name: str) -> Metric:
 def depends_on_model(metric: str, y: NDArray[Any], classes: tuple[Any, ...] = ()) -> bool:
     """Return whether a model's answers, not a convention, decide the score of rows with the targets ``y``.
 
-    They do not for R2 of one value, precision or Matthews' correlation of one class, recall or F1 of a class
-    without a row, and average precision or an area of rows that lack one of the problem's ``classes``.
+    They do not for R2 of one value, precision or Matthews' correlation of one class, recall or F1 of a class without a
+    row, and areas of rows that lack one of the ``classes``.
     """
     record, base, n_values = metric_of(metric), metric.partition(OF)[0], np.unique(y).size
     if record.ranks:
@@ -156,10 +153,7 @@ def score_or_nan(metric: Metric, rows: Answered, quick: bool = False) -> float:
 
 
 def influence_of(metric: str, rows: Answered) -> Influence | None:
-    """Return the score of the rows and each row's influence on it, or None where the metric has no such form.
-
-    Influences sum to 0, and their standard deviation over sqrt(n) is the score's standard error.
-    """
+    """Return the score of the rows and each row's influence on it (see formulas), None where it has no such form."""
     record = metric_of(metric)
     if record.influence is None or (record.loss is not None and not hasattr(rows.answers, record.loss.reads)):
         return None
@@ -168,16 +162,15 @@ def influence_of(metric: str, rows: Answered) -> Influence | None:
 
 
 def no_information_rate(metric: str, rows: Answered, *, seed: int = 0) -> float:
-    """Return the score that predictions have on average when y is paired with them at random, as a score.
+    """Return the score that predictions have on average when y is paired with them at random.
 
-    ``rows``: all rows, answered by the model that was fitted on them. Exact over all n x n pairs (weighing both rows)
-    where the metric's record has a rate, .5 for areas under ROC curves; else the mean over 100 seeded permutations of
-    y. Source: Efron and Tibshirani (1997).
+    ``rows``: all rows, answered by the model that was fitted on them. Exact over all n x n pairs where the metric's
+    record has a rate, else the mean over 100 seeded permutations of y. Source: Efron and Tibshirani (1997).
     """
     rate = metric_of(metric).no_information
     if rate is not None:
         return rate(rows)
-    replay, weights, stream = recorded(rows.answers, rows.n), rows.weights, Stream(seed, NO_INFORMATION)
+    weights, stream = rows.weights, Stream(seed, NO_INFORMATION)
     orders = (stream.permutation(rows.n) for _ in range(N_PERMUTATIONS))
-    paired = (Answered(replay, rows.y[o], weights=None if weights is None else weights[o]) for o in orders)
+    paired = (Answered(rows.answers, rows.y[o], weights=None if weights is None else weights[o]) for o in orders)
     return float(np.mean([score(metric, each) for each in paired]))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import EvaluationError, ModelError
-from evenfold.estimates.metrics.record import Answered, Replay, all_classes, describe_classes
+from evenfold.estimates.metrics.record import Answered, Responses, all_classes, describe_classes
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import cause_of, is_deployed, reason_of, shown
 from evenfold.splitters.naming import named, plain
@@ -46,10 +46,7 @@ def is_trusted(metric: str) -> bool:
 
 
 def options_in(metric: str) -> dict[str, object]:
-    """Return the arguments behind a path, plain values as Python writes them: ``shop.metrics:cost(rate=2)``.
-
-    Nothing is imported. Raises ModelError for anything else.
-    """
+    """Return the arguments behind a path, ``shop.metrics:cost(rate=2)``, without importing it; else ModelError."""
     match = _NAMED.fullmatch(metric)
     try:
         call: Any = ast.parse(f"_({(match and match[2]) or ''})", mode="eval").body
@@ -73,10 +70,7 @@ def title_of(metric: str) -> str:
 
 
 def imported(path: str, role: Role) -> Any:
-    """Return what an import path leads to, which plays ``role``.
-
-    Raises ModelError where it does not import or is none, and UntrustedNameError for what may not be imported here.
-    """
+    """Return what a path of this ``role`` leads to; ModelError where it is none, UntrustedNameError where barred."""
     try:
         return resolve(path, role)
     except UntrustedNameError:
@@ -97,9 +91,8 @@ def scorer_at(metric: str) -> Any:
 
 
 def name_of(metric: Any) -> str:
-    """Return the name of a metric: its scorer in scikit-learn, else the path of its function with its arguments.
+    """Return the name of a metric: its (first) scorer in scikit-learn, else the path of its function with arguments.
 
-    A text is a path, or a name as it stands; scikit-learn's functions become their first scorer, as ``roc_auc``.
     Raises ModelError for what no other process finds, and what is no metric.
     """
     if isinstance(metric, str):
@@ -175,8 +168,7 @@ def among_rows(metric: str, scorer: Any, y: NDArray[Any]) -> Any:
 def positive_class(classes: tuple[Any, ...], positive: Any) -> Any:
     """Return the class that ``positive`` names, or scikit-learn's usual one: 1, else the second in sorted order.
 
-    A yes that YAML has read as true is the class that says so. Raises ModelError where there is no such class, or
-    not two.
+    A yes that YAML has read as true is the class that says so. Raises ModelError where there is no such class of two.
     """
     if positive is None:
         return _usual(classes) if len(classes) == 2 else None
@@ -192,10 +184,7 @@ def positive_class(classes: tuple[Any, ...], positive: Any) -> Any:
 
 
 def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], positive: Any) -> tuple[str, ...]:
-    """Return the metrics of one class by its name, where one is given or scikit-learn knows none of text.
-
-    ``recall`` of the classes no and yes becomes ``recall of yes``; of 0 and 1 it stays as it is.
-    """
+    """Return metrics of one class by its name, as ``recall of yes``, where ``positive`` is given or no class is 1."""
     label = positive_class(classes, positive)
     if label is None or (positive is None and 1 in list(classes)):
         return tuple(metrics)
@@ -213,7 +202,7 @@ def score(metric: str, rows: Answered) -> float:
     if labels != trained and hasattr(answers, "predict_proba"):
         # Without their labels scikit-learn takes columns for the classes that happen to be in y.
         wide = all_classes(answers.predict_proba(rows.X), np.asarray(trained), tuple(labels))
-        answers = Replay({"predict_proba": wide}, tuple(labels))
+        answers = Responses({"predict_proba": wide}, tuple(labels))
         scorer = scorer_of(metric, labels)
     if method_of(metric) == ("predict_proba",) and "labels" in signature(scorer._score_func).parameters:
         # An area needs rows of each class; a log loss does not, of whatever classes the rows are.
@@ -230,11 +219,8 @@ def score(metric: str, rows: Answered) -> float:
     return float(scorer(answers, rows.X, y, **weighted))
 
 
-def _in_codes(metric: str, scorer: Any, rows: Answered) -> tuple[Any, Replay, NDArray[Any]] | None:
-    """Return the same with whole numbers for classes of text, in their order: equal scores, sooner.
-
-    None where nothing is to be won, or the labels are asked for by what they are.
-    """
+def _in_codes(metric: str, scorer: Any, rows: Answered) -> tuple[Any, Responses, NDArray[Any]] | None:
+    """Return the same by whole numbers in place of text classes: equal scores, sooner; None where that is not so."""
     answers, y = rows.answers, rows.y
     method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
     by_label = metric.partition(OF)[0] in OF_ONE_CLASS and "pos_label" not in scorer._kwargs
@@ -250,7 +236,7 @@ def _in_codes(metric: str, scorer: Any, rows: Answered) -> tuple[Any, Replay, ND
     at = {name: levels.get_indexer(np.atleast_1d(value)).tolist() for name, value in scorer._kwargs.items()
           if name in ("labels", "pos_label") and value is not None}  # fmt: skip
     at |= {"pos_label": at["pos_label"][0]} if "pos_label" in at else {}
-    return _with(scorer, **at), Replay({method: response}, tuple(trained.tolist())), codes
+    return _with(scorer, **at), Responses({method: response}, tuple(trained.tolist())), codes
 
 
 def _labels(metric: str, trained: list[Any], rows: Answered) -> list[Any]:
@@ -274,8 +260,7 @@ def method_of(metric: str) -> tuple[str, ...]:
 def scores_of(metrics: Sequence[str], rows: Answered, *, name: str, side: str) -> dict[str, float]:
     """Return every metric's score; raises EvaluationError where one fails or is not a number.
 
-    A single test row has no R2 and no AUC: such a metric is left out. ``name`` is the split's (``fold 3``), ``side``
-    its rows' (``test`` or ``training``), both for errors.
+    What a single test row has no score of is left out. ``name``: the split's; ``side``: ``test`` or ``training``.
     """
     scores: dict[str, float] = {}
     alone = rows.n == 1 and side == "test"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.results import hearing, warned
 from evenfold.splitters import Splitter
+from numpy.typing import NDArray
 
 from .fit import features_for, fitted, take
 from .problem import IntArray, Problem
@@ -30,11 +32,11 @@ class DrawScores:
 
     ``table``: a row per draw with draw, n_train, n_test, seconds_fit, seconds_score, error (why the draw has no
     scores, or None), warned (the first line of each warning), and a column per metric (NaN where undefined).
-    ``totals``: per metric that is a mean over rows, each row's sum of losses and their count.
+    ``rows``: per metric that is a mean over rows, each row's sum of losses (by its name) and their count (count_...).
     """
 
     table: pd.DataFrame
-    totals: dict[str, RowTotals]
+    rows: pd.DataFrame
 
     @property
     def warned(self) -> list[str]:
@@ -62,28 +64,19 @@ class DrawScores:
         """Return the score of each draw; all are NaN of a metric that is in no draw's scores."""
         return self.table[metric] if metric in self.table else pd.Series(np.nan, self.table.index)
 
-    def to_frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the table of scores, and a frame of row and of each metric's sum of losses and count of them."""
-        sums = {metric: totals.sums for metric, totals in self.totals.items()}
-        counts = {f"{COUNT}{metric}": totals.counts for metric, totals in self.totals.items()}
-        n = max((column.size for column in sums.values()), default=0)
-        return self.table, pd.DataFrame({"row": np.arange(n), **sums, **counts})
-
-    @classmethod
-    def from_frames(cls, table: pd.DataFrame, rows: pd.DataFrame) -> DrawScores:
-        """Return the scores that ``to_frames`` wrote."""
-        metrics = [str(name).removeprefix(COUNT) for name in rows.columns if str(name).startswith(COUNT)]
-        return cls(table, {name: RowTotals(rows[name].to_numpy(), rows[COUNT + name].to_numpy()) for name in metrics})
+    def losses(self, metric: str) -> Floats | None:
+        """Return the mean loss of each row, NaN of one that no draw tested; None where the metric has none."""
+        if metric not in self.rows:
+            return None
+        sums, counts = self.rows[metric].to_numpy(), self.rows[COUNT + metric].to_numpy()
+        return np.asarray(np.divide(sums, counts, out=np.full(sums.size, np.nan), where=counts > 0))
 
     @classmethod
     def merge(cls, blocks: Sequence[DrawScores]) -> DrawScores:
         """Return the draws of all blocks together, in the blocks' order."""
-        totals = dict(blocks[0].totals)
-        for block in blocks[1:]:
-            for metric, further in block.totals.items():
-                own = totals[metric]
-                totals[metric] = RowTotals(own.sums + further.sums, own.counts + further.counts)
-        return cls(pd.concat([block.table for block in blocks], ignore_index=True), totals)
+        first, *others = (block.rows.drop(columns="row") for block in blocks)
+        rows = pd.DataFrame({"row": blocks[0].rows["row"], **sum(others, first)})
+        return cls(pd.concat([block.table for block in blocks], ignore_index=True), rows)
 
 
 def score_draws(problem: Problem, draws: Iterable[Drawn], *, seed: int, inner: Splitter | None = None) -> DrawScores:
@@ -94,12 +87,13 @@ def score_draws(problem: Problem, draws: Iterable[Drawn], *, seed: int, inner: S
     ModelError, as in ``fit_and_score``.
     """
     means = [metric for metric in problem.model.metrics if metric_of(metric).loss is not None]
-    totals = {metric: RowTotals(np.zeros(problem.n), np.zeros(problem.n, dtype=np.int64)) for metric in means}
-    rows = [_one(problem, draw, seed, totals, inner) for draw in draws]
-    return DrawScores(pd.DataFrame(rows), totals)
+    rows: dict[str, NDArray[Any]] = {"row": np.arange(problem.n if means else 0)}
+    rows |= {metric: np.zeros(problem.n) for metric in means}
+    rows |= {COUNT + metric: np.zeros(problem.n, dtype=np.int64) for metric in means}
+    return DrawScores(pd.DataFrame([_one(problem, draw, seed, rows, inner) for draw in draws]), pd.DataFrame(rows))
 
 
-def _one(problem: Problem, draw: Drawn, seed: int, totals: dict[str, RowTotals], inner: Splitter | None) -> Row:
+def _one(problem: Problem, draw: Drawn, seed: int, rows: dict[str, NDArray[Any]], inner: Splitter | None) -> Row:
     i, (train, test) = draw
     row: Row = {"draw": i, "n_train": train.size, "n_test": test.size}
     started = perf_counter()
@@ -112,12 +106,13 @@ def _one(problem: Problem, draw: Drawn, seed: int, totals: dict[str, RowTotals],
     X = features_for(problem, estimator, arrays=True)
     between = perf_counter()
     try:
-        answered = problem.answered(Responses(estimator, take(X, test)), test)
+        answered = problem.answered(Responses.of(estimator, take(X, test)), test)
         scored, losses = scores_of_draw(problem.model.metrics, answered)
     except ModelError as error:
         raise ModelError(f"draw {i}: {error}") from None
-    for metric, lost in losses.items():
-        totals[metric].add(test, lost)
+    for metric, lost in losses.items():  # of rows that may be tested more than once
+        rows[metric] += np.bincount(test, weights=lost, minlength=problem.n)
+        rows[COUNT + metric] += np.bincount(test, minlength=problem.n)
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
     row |= {"warned": "\n".join(heard)}
     return {**row, **times, **scored}
@@ -143,22 +138,3 @@ def scores_of_draw(metrics: Sequence[str], answered: Answered) -> tuple[dict[str
                 _ = answered.predicted  # raises for labels that are no class, which would make a mean of them another
             scores[metric.name] = score_or_nan(metric, answered)
     return scores, losses
-
-
-@dataclass
-class RowTotals:
-    """Sums of losses and counts per row, which many resamples add to."""
-
-    sums: Floats
-    counts: IntArray
-
-    @property
-    def means(self) -> Floats:
-        """The mean loss of each row, NaN of one without any."""
-        means: Floats = np.divide(self.sums, self.counts, out=np.full(self.sums.size, np.nan), where=self.counts > 0)
-        return means
-
-    def add(self, rows: IntArray, losses: Floats) -> None:
-        """Add the losses of ``rows``; a row may occur more than once."""
-        self.sums += np.bincount(rows, weights=losses, minlength=self.sums.size)
-        self.counts += np.bincount(rows, minlength=self.sums.size)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.models.estimators import named_estimator, nearest, parts_of
+from evenfold.estimates.models.estimators import nearest, parts_of
 from evenfold.estimates.models.spec import ModelSpec
 from evenfold.splitters.naming import distribution_of
 from numpy.typing import NDArray
@@ -75,8 +75,8 @@ def choose_features(
 ) -> tuple[dict[str, Kind], dict[str, str]]:
     """Return the kind of each feature, in the table's or the listed order, and why each other column is left out.
 
-    ``taken``: the columns that are no features, with their role. ``folds``: those that give the fold of each row,
-    features only where they are listed. Raises ModelError where nothing is left.
+    ``taken``: the columns with another role. ``folds``: columns of folds, features only where listed. Raises ModelError
+    where nothing is left.
     """
     require_columns(table, list(model.exclude), "excluded")
     if model.features is not None:
@@ -130,10 +130,9 @@ def _listed(
     kinds = {}
     for name in features:
         kind = kind_of(table[name])
-        if name in taken:
-            raise ModelError(f"features lists {name!r}, which is {taken[name]}; take it out of features.")
-        if kind in ("objects", "empty"):
-            raise ModelError(f"features lists {name!r}, which is {LEFT_OUT[kind]}; take it out of features.")
+        if name in taken or kind in ("objects", "empty"):
+            what = taken[name] if name in taken else LEFT_OUT[kind]
+            raise ModelError(f"features lists {name!r}, which is {what}; take it out of features.")
         if name not in exclude:
             kinds[name] = kind
     if not kinds:
@@ -156,13 +155,12 @@ def _ready(column: pd.Series, kind: Kind) -> Any:
 def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> dict[str, str]:
     """Return why each text column of a table is no feature where none are listed: "" for those that are.
 
-    Text that repeats (``ROWS_A_VALUE`` rows a value) is a feature. A model that reads text itself gets the columns
-    that it names or selects, as they are, and no others. O(rows x text columns).
+    Text that repeats is one; a model that reads text itself gets the columns that it names or selects alone.
     """
     names = [name for name, kind in kinds.items() if kind == "text"]
     if not names:
         return {}
-    estimator, own = _made(model), read_by_itself(model, table, kinds)
+    estimator, own = model.unfitted, read_by_itself(model, table, kinds)
     others = bool(own) or (estimator is not None and _selects(estimator))
     unread = [name for name in names if name not in own]
     why = "text that the model, which chooses its columns itself, does not name"
@@ -180,11 +178,10 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
 def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> frozenset[str]:
     """Return the text and categories that a recipe's estimator reads as they are; none for the default ones.
 
-    A ``ColumnTransformer`` in it, or a parameter such as ``cat_features``, names them; an encoder that comes first
-    takes all.
+    A ``ColumnTransformer`` in it, or a parameter such as ``cat_features``, names them; an encoder at first takes all.
     """
     names = [name for name, kind in kinds.items() if kind in ("text", "category")]
-    estimator = _made(model) if names else None
+    estimator = model.unfitted if names else None
     if estimator is None:
         return frozenset()
     first = estimator
@@ -204,11 +201,6 @@ def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Ki
     return frozenset({column for column in selected if isinstance(column, str)} & set(names))
 
 
-def _made(model: ModelSpec) -> Any:
-    """Return the estimator that a recipe names, None for the default one."""
-    return None if model.estimator is None else named_estimator(str(model.estimator), model.params)
-
-
 def _selects(estimator: Any) -> bool:
     return any(isinstance(part, ColumnTransformer) for part in parts_of(estimator))
 
@@ -223,14 +215,9 @@ def encodings(
     """
     splits = getattr(estimator, "categorical_features", None) == "from_dtype"
     by_default = splits and model.features is None and model.text == "onehot"
-    encoder = {"onehot": ONE_HOT, "ordinal": ORDINAL}[model.text]
-
-    def of(name: str) -> str:
-        if name in own:
-            return ITSELF
-        return CATEGORIES if by_default or (splits and X[name].dtype == "category") else encoder
-
-    return {name: of(name) for name in encoded}
+    ways = dict.fromkeys(encoded, {"onehot": ONE_HOT, "ordinal": ORDINAL}[model.text])
+    native = [name for name in encoded if by_default or (splits and X[name].dtype == "category")]
+    return ways | dict.fromkeys(native, CATEGORIES) | dict.fromkeys(own, ITSELF)
 
 
 def encoding_step(
@@ -238,8 +225,8 @@ def encoding_step(
 ) -> tuple[list[tuple[str, Any]], Any]:
     """Return the step that encodes, or none, and the estimator, told which of its columns are then categories.
 
-    It learns from the rows that it is fitted on. Values never seen become all zeros, -1, or count as missing; the
-    rarest values of text that was not listed, beyond ``MOST_COLUMNS``, count as one.
+    Values never seen become all zeros, -1, or count as missing; the rarest values of text that was not listed, beyond
+    ``MOST_COLUMNS``, count as one.
     """
     native = [name for name, way in how.items() if way == CATEGORIES]
     coded = [name for name in native if X[name].dtype != "category"]

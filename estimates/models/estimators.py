@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Answered, Replay, Task
+from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Answered, Responses, Task
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
 from evenfold.estimates.metrics.scoring import OF, first_line, imported, method_of, path_in, score
 from evenfold.splitters.errors import meant, reason_of, shown
@@ -47,12 +47,11 @@ def nearest(name: str, among: Iterable[str]) -> str:
 def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR) -> Any:
     """Return the unfitted estimator that the class or factory function at ``path`` makes of ``params``.
 
-    A parameter with ``__`` in its name is set on the part it names, as by ``set_params``; ``{"estimator": path,
-    "params": {...}}``, also inside a parameter, becomes such a part (or a splitter, distribution or scorer),
-    ``{"function": path}`` the function or class itself, ``{"frame": {column: values}}`` a frame, and ``{"mapping":
-    [[key, value], ...]}`` one keyed by numbers. Raises ModelError where the path does not import, is no class or
-    function, refuses the parameters, or makes something that does not play ``role``, and UntrustedNameError for what
-    may not be imported here.
+    A parameter with ``__`` in its name is set on the part it names; ``{"estimator": path, "params": {...}}``, also
+    inside a parameter, becomes such a part (or a splitter, distribution or scorer), ``{"function": path}`` the function
+    or class itself, ``{"frame": {column: values}}`` a frame, and ``{"mapping": [[key, value], ...]}`` one keyed by
+    numbers. Raises ModelError where the path does not import, refuses the parameters, or makes what does not play
+    ``role``, and UntrustedNameError for what may not be imported here.
     """
     check_params(path, params)
     maker = imported(path, role)
@@ -149,10 +148,7 @@ def infer_task(target: pd.Series) -> Task:
 
 
 def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) -> None:
-    """Raise ModelError for a name that is no scorer, and for a scorer that cannot score such a target.
-
-    Each scorer is tried on a few invented rows with perfect predictions, before anything is fitted.
-    """
+    """Raise ModelError for what is no scorer, or fails on a few invented rows of such a target, before any fit."""
     suited = ", ".join(default_for(task, len(classes))[1])
     scorers = {*get_scorer_names(), *METRICS}
     for metric in metrics:
@@ -174,14 +170,14 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
 def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool = False) -> Exception | None:
     """Return why a scorer cannot score such a target, or weigh its rows: tried on invented ones, None where it can."""
     y: NDArray[Any] = np.arange(1.0, 5.0) + 0.5  # fractions, which scorers of classes refuse
-    answers = Replay({"predict": y})
+    answers = Responses({"predict": y})
     if task == "classification":
         labels = np.asarray(classes)
         codes = np.repeat(np.arange(len(classes)), 2)
         sure = np.eye(len(classes))[codes]
         decision = sure[:, 1] if len(classes) == 2 else sure
         perfect = {"predict": labels[codes], "predict_proba": sure, "decision_function": decision}
-        answers, y = Replay(perfect, classes), labels[codes]
+        answers, y = Responses(perfect, classes), labels[codes]
     try:
         score(metric, Answered(answers, y, weights=np.ones(y.size) if weighed else None))
     except Exception as error:  # a scorer raises what it likes
@@ -287,8 +283,7 @@ def _check_balance(model: ModelSpec, estimator: Any) -> None:
         return
     method = model.balance.method
     if method == "class_weight" and not class_weight_names(estimator):
-        lacking = f"{model.estimator!r} has no class_weight"
-        raise ModelError(f"{lacking}; use balance: {{method: undersample}} or oversample.")
+        raise ModelError(f"{model.estimator!r} has no class_weight; use balance: undersample or oversample.")
     if method == "class_weight" and model.balance.ratio != 1:
         raise ModelError(f"balance: class_weight makes classes equal, and ratio={model.balance.ratio:g}; leave it out.")
     if method != "class_weight" and model.weights:

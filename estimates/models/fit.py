@@ -40,13 +40,9 @@ FIT_VERSION = 6
 def assemble(problem: Problem, seed: int, train: IntArray | None = None, inner: Splitter | None = None) -> Any:
     """Return the unfitted estimator that ``fit_and_score`` fits, ready for scikit-learn's ``clone``.
 
-    From the inside out: the model; a sampler that evens out the classes of the rows it is fitted on; an encoder of
-    text and categories, as ``Problem.encodings`` says; a transform of the target; a threshold. Weights of rows are
-    handed to ``fit``, and even out the classes there on request.
-
-    ``train``: the training rows, for ``threshold: prevalence`` (the share of the positive class) and ``tuned`` (the
-    pairs of the inner cross-validation by ``inner``, by default 5 shuffled folds that stratify, or keep groups
-    whole where there are groups or training rows repeat).
+    From the inside out: the model; a sampler that evens out classes; an encoder of text and categories; a transform of
+    the target; a threshold. ``train``: the training rows, for ``threshold: prevalence`` (the share of the positive
+    class) and ``tuned`` (the pairs of the inner cross-validation by ``inner``, see ``inner_pairs``).
     """
     model = problem.model
     estimator = model.build(seed)
@@ -120,8 +116,8 @@ def _deciding(estimator: Any, problem: Problem, seed: int, train: IntArray | Non
 def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | None = None) -> list[Any]:
     """Return the pairs of a cross-validation inside the training rows, as positions among them.
 
-    Groups stay whole, and so do the copies of a row that a bootstrap repeats. Raises ModelError where there are
-    groups and ``inner`` keeps none, SplitError where the rows are too few.
+    Groups, and a bootstrap's copies of a row, stay whole. ``inner``: by default 5 shuffled folds that stratify or keep
+    groups. Raises ModelError where it keeps none that there are, SplitError where the rows are too few.
     """
     y, groups = problem.y[train], None if problem.groups is None else problem.groups[train]
     if groups is None and np.unique(train).size < train.size:
@@ -138,20 +134,18 @@ def fit_and_score(
     problem: Problem, train: IntArray, test: IntArray, *, seed: int, name: str, repeat: int = 0, fold: int = 0,
     inner: Splitter | None = None, importance: bool = False,
 ) -> tuple[FoldScore, pd.DataFrame]:  # fmt: skip
-    """Fit the model on the rows ``train``; return its scores on ``test`` and on ``train``, and its test predictions.
+    """Fit on the rows ``train``; return the scores on ``test`` and on ``train``, and the predictions of ``test``.
 
     Equal arguments give equal results, times aside, and where training knows every class the scores of scikit-learn's
-    ``cross_validate`` with ``assemble(problem, seed)``. Rows are positions; those of ``train`` may repeat, as a
-    bootstrap's do. ``inner``: the strategy of the folds inside ``train`` on which a threshold is tuned. ``importance``:
-    measure the ``permutation_importance``, unless the model says ``none``. The predictions: see ``predictions_of``.
-    Raises EvaluationError where the fit fails or a metric is undefined, ModelError where a label is predicted that is
-    no class of the problem.
+    ``cross_validate`` with ``assemble(problem, seed)``. Rows are positions; those of ``train`` may repeat. ``inner``:
+    see ``inner_pairs``. ``importance``: measured unless the model says ``none``. Raises EvaluationError where the fit
+    fails or a metric is undefined, ModelError for a predicted label that is no class of the problem.
     """
     started = perf_counter()
     with hearing() as heard:
         estimator = fitted(problem, train, seed=seed, name=name, inner=inner)
     between, metrics = perf_counter(), problem.model.metrics
-    answers, on_train = (Responses(estimator, problem.X.iloc[rows]) for rows in (test, train))
+    answers, on_train = (Responses.of(estimator, problem.X.iloc[rows]) for rows in (test, train))
     with hearing() as of_scores:
         try:
             if len(test):
@@ -174,13 +168,10 @@ def fit_predictions(
     problem: Problem, train: IntArray, test: IntArray, *, seed: int, name: str = "a further fit", repeat: int = 0,
     fold: int = 0, inner: Splitter | None = None,
 ) -> pd.DataFrame:  # fmt: skip
-    """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does.
-
-    Warnings are not told: those of the recipe stand beside the scores of its folds.
-    """
+    """Fit on the rows ``train`` and return the predictions of ``test``, as ``fit_and_score`` does; warnings unheard."""
     with hearing():
         estimator = fitted(problem, train, seed=seed, name=name, inner=inner)
-        return predictions_of(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold, name=name)
+        return predictions_of(problem, test, Responses.of(estimator, problem.X.iloc[test]), repeat, fold, name=name)
 
 
 def fitted(
@@ -188,8 +179,7 @@ def fitted(
 ) -> Any:
     """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails.
 
-    A classifier that takes no labels but 0, 1, … learns codes and says the labels. ``inner``: as in
-    ``fit_and_score``. ``arrays``: features go in as an array where no part can read column names, which is quicker.
+    A classifier that takes no labels but 0, 1, … learns codes and says the labels. ``arrays``: see ``features_for``.
     """
     if problem.model.target_transform is not None:
         train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
@@ -228,10 +218,7 @@ def _saying_labels(problem: Problem, train: NDArray[np.int64], learn: Callable[[
 
 
 def reason_with_advice(X: pd.DataFrame, error: Exception) -> str:
-    """Return a model's error in one line, of a deployed run its kind alone, and what to do about it.
-
-    There is advice where it refused missing or infinite values.
-    """
+    """Return a model's error in one line, and what to do where it refused missing or infinite values."""
     first = str(error).strip().partition("\n")[0]
     reason = reason_of(error) if is_deployed() else f"{type(error).__name__}: {first}"
     numbers = X.select_dtypes("number")
@@ -248,9 +235,9 @@ def reason_with_advice(X: pd.DataFrame, error: Exception) -> str:
 
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
-    """Return the features as a frame, or as an array where that is asked for and gives the same model.
+    """Return the features as a frame, or on request as an array, which is quicker, where that gives the same model.
 
-    It does only where all parts come with scikit-learn and no parameter holds a feature's name or a function.
+    It does where all parts come with scikit-learn and no parameter holds a feature's name or a function.
     """
     if not arrays or problem.array is None:
         return problem.X
@@ -294,9 +281,8 @@ def predictions_of(
 ) -> pd.DataFrame:
     """Return a model's answers for the rows ``test``, a line each; an error begins with ``name``.
 
-    Columns: row (its position), repeat, fold, y and prediction; proba_<class> for each class of the problem (0 for one
-    that training lacked), or decision (decision_<class> for three classes or more) where the model gives no
-    probabilities; weight where the problem has weights.
+    Columns: row (its position), repeat, fold, y and prediction; proba_<class> for each class (0 for one that training
+    lacked), or decision (decision_<class> for three or more) where there are no probabilities; weight.
     """
     columns: dict[str, object] = {
         "row": np.asarray(test, dtype=np.int64), "repeat": np.int32(repeat), "fold": np.int32(fold),
@@ -321,20 +307,18 @@ def score_key(model: ModelSpec, *, membership: str, fingerprint: str, **others: 
 def score_parts(
     model: ModelSpec, *, seed: int, inner: Mapping[str, Any] | None = None, code: Mapping[str, str] | None = None
 ) -> dict[str, object]:
-    """Return all that a score depends on but for the rows and their values.
+    """Return all that a score depends on but for the rows and their values, versions of libraries included.
 
     ``model``: a completed specification (``Problem.model``). ``inner``: the inner strategy as JSON. ``code``: the
-    user's, by default as it is now. Added are the versions of scikit-learn, of the estimator's distribution and of
-    our own fit code.
+    user's, by default as it is now.
     """
     if model.estimator is None:
         raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
-    more = {} if inner is None else {"inner": dict(inner)}
     paths = [*model.import_paths, *model.metric_paths]
     own = model.code if code is None else code
-    more |= {"code": dict(own)} if own else {}  # what names libraries alone keeps the key that it had
     return {
-        **more,
+        **({} if inner is None else {"inner": dict(inner)}),
+        **({"code": dict(own)} if own else {}),  # what names libraries alone keeps the key that it had
         "model": model.canonical() | {"metrics": list(model.metrics)},
         "seed": int(seed),
         "scikit-learn": sklearn.__version__,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
 from .encoding import choose_features, encodings, feature_table, kind_of, plain_numbers, read_by_itself, require_columns
-from .estimators import check_metrics, check_options, error_of, infer_task, named_estimator
+from .estimators import check_metrics, check_options, error_of, infer_task
 from .spec import ModelSpec, Task
 
 IntArray = NDArray[np.int64]
@@ -35,9 +35,7 @@ def require_none_missing(missing: NDArray[np.bool_], what: str) -> None:
 
 def predicts_classes(model: ModelSpec) -> bool:
     """Return whether a model predicts classes whatever its target holds: its task says so, or its estimator."""
-    if model.task is not None or model.estimator is None:
-        return model.task == "classification"
-    return _says(is_classifier, named_estimator(model.estimator, model.params))
+    return model.task == "classification" if model.task else _says(is_classifier, model.unfitted)
 
 
 def task_of(model: ModelSpec, column: pd.Series) -> Task:
@@ -46,17 +44,16 @@ def task_of(model: ModelSpec, column: pd.Series) -> Task:
         return model.task
     if predicts_classes(model):
         return "classification"
-    regresses = model.estimator is not None and _says(is_regressor, named_estimator(model.estimator, model.params))
-    return "regression" if regresses and kind_of(column) == "number" else infer_task(column)
+    regresses = _says(is_regressor, model.unfitted) and kind_of(column) == "number"
+    return "regression" if regresses else infer_task(column)
 
 
 def values_of(
     column: pd.Series, task: Task, labels: tuple[Any, ...] | None = None
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    """Return the target's values and its sorted classes (none for regression).
+    """Return the target's values and its sorted classes (none for regression); ModelError where they are neither.
 
-    ``labels``: a model's classes; without them a target of one value raises ModelError, as do values that are
-    neither numbers nor classes.
+    ``labels``: a model's classes; without them a target of one value raises ModelError, too.
     """
     y, classes = (_numbers(column), ()) if task == "regression" else _labels(column)
     if labels is not None:
@@ -88,8 +85,7 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
     if y.dtype.kind == "f":
         beyond = int(np.count_nonzero(np.abs(y) >= 2.0**53))
         if beyond:  # where two classes may be one number
-            what = f"is infinite or beyond 2**53 in {beyond:,} rows, which are no classes"
-            raise ModelError(f"target {column.name!r} {what}; correct those rows.")
+            raise ModelError(f"target {column.name!r} is infinite or beyond 2**53 in {beyond:,} rows; correct those.")
         if np.any(y != np.floor(y)):
             what = f"holds {np.unique(y).size:,} different fractional numbers, and classification needs classes"
             raise ModelError(f"target {column.name!r} {what}; use task: regression.")
@@ -104,7 +100,7 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
 
 def _says(kind: Callable[[Any], bool], estimator: Any) -> bool:
     try:
-        return bool(kind(estimator))
+        return estimator is not None and bool(kind(estimator))
     except AttributeError:  # an estimator of another library, without scikit-learn's tags
         return False
 
@@ -128,12 +124,11 @@ def _completed(model: ModelSpec, column: pd.Series, task: Task, classes: tuple[A
 class Problem:
     """n rows: features and target, in the table's order, seen by position.
 
-    ``X``: the features, numbers as NumPy numbers. ``y``: one value per row, class labels as in the data.
-    ``classes``: the labels in sorted order, empty for regression. ``groups``: a code per row; ``weights``: a weight
-    per row; ``times``: the place in time of each row; None without. ``model``: the specification with task,
-    estimator and metrics filled in. ``encoded``: the features that are text or categories, of which the model reads
-    ``own`` as they are. ``left_out``: why each other column is not used. ``columns_read``: every column that can
-    change a score, sorted.
+    ``y``: class labels as in the data. ``classes``: in sorted order, empty for regression. ``groups``: a code per row;
+    ``weights``: a weight per row; ``times``: the place in time of each row; None without. ``model``: the specification
+    with task, estimator and metrics filled in. ``encoded``: the features that are text or categories, of which the
+    model reads ``own`` as they are. ``left_out``: why each other column is not used. ``columns_read``: every column
+    that can change a score, sorted.
     """
 
     X: pd.DataFrame
@@ -179,14 +174,13 @@ class Problem:
         groups: str | Sequence[Any] | NDArray[Any] | None = None, times: str | None = None,
         labels: tuple[Any, ...] | None = None, folds: Collection[str] = (),
     ) -> Problem:  # fmt: skip
-        """Return the checked problem of predicting ``target``.
+        """Return the checked problem of predicting ``target``. O(rows x columns).
 
-        ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name
-        or one value per row; rows of a group count as one in intervals. ``times``: the column of times.
-        ``folds``: columns that give the fold of each row, features only where they are listed. ``labels``: the
-        classes that a model knows already, none for numbers; rows to score may then have one value. Raises
-        ModelError for a missing column, a target with missing values or one value, metrics and estimators that
-        do not fit the target, and where no feature is left. O(rows x columns).
+        ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name or one
+        value per row; rows of a group count as one in intervals. ``times``: the column of times. ``folds``: columns of
+        folds, features only where they are listed. ``labels``: the classes that a model knows already, none for
+        numbers; rows to score may then have one value. Raises ModelError for a missing column, a target with missing
+        values or one value, metrics and estimators that do not fit it, and where no feature is left.
         """
         taken = dict.fromkeys([*roles, *_named(times)], "a key, group, time or stratify column")
         taken |= dict.fromkeys(_named(groups), "the group column")

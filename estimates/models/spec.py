@@ -16,20 +16,10 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import imported, name_of, path_in
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, untrusted
 from evenfold.splitters.errors import reason_of, require_readable
 from evenfold.splitters.naming import code_of, named, plain, recipe_of
 from evenfold.splitters.numbers import plain_numbers, require_bounded
-from evenfold.splitters.untrusted import (
-    ESTIMATOR,
-    METRIC,
-    PART,
-    TRANSFORMER,
-    Role,
-    check_params,
-    read_document,
-    require_trusted,
-)
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -47,10 +37,7 @@ Params = dict[str, Any]  # of an estimator or a transformer, as JSON
 
 
 def _with_text_keys(value: Any) -> Any:
-    """Return parameters with ``{"mapping": [[key, value], ...]}`` for what is keyed by numbers: JSON has text alone.
-
-    An object is the recipe that names it.
-    """
+    """Return parameters for JSON: what is keyed by numbers as ``{"mapping": pairs}``, objects as their recipes."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_with_text_keys, value)) if type(value) in (list, tuple) else value
     if not isinstance(value, Mapping):
@@ -60,10 +47,7 @@ def _with_text_keys(value: Any) -> Any:
 
 
 class Balance(BaseModel):
-    """The way in which the classes of the training rows are evened out; test rows are never touched.
-
-    ``ratio``: rows of each rarer class per row of the largest class, afterwards; 1 makes all classes equal.
-    """
+    """The way in which classes of training rows are evened out; ``ratio``: of each rarer class to the largest one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -174,10 +158,9 @@ class ModelSpec(BaseModel):
     def of(cls, value: Any) -> ModelSpec:
         """Return the specification in a mapping, in an estimator's import path alone, or the default one for None.
 
-        An estimator, fitted or not, becomes its class and the parameters that it changes, its parts alike; a
-        class or function its import path, or in this process alone a digest of its code. A path, or text that
-        ends in .yaml, .yml or .json, is a file's (see ``read``). Raises ModelError that names each wrong field,
-        or the parameter that no recipe can hold.
+        An estimator, fitted or not, becomes its class and the parameters that it changes; a class or function its
+        import path, or in this process alone a digest of its code. A path, or text that ends in .yaml, .yml or .json,
+        is a file's (see ``read``). Raises ModelError that names each wrong field, or what no recipe can hold.
         """
         if isinstance(value, ModelSpec):
             return value
@@ -194,18 +177,17 @@ class ModelSpec(BaseModel):
     def of_others(cls, value: Mapping[str, Any], own: ModelSpec) -> ModelSpec:
         """Return a specification that somebody else wrote, such as a tag of the model registry.
 
-        It may name what a deployed run may, and what one's ``own`` specification names: whoever may edit the
-        registry decides nothing about what this machine imports. Raises UntrustedNameError otherwise.
+        It may name what a deployed run may, and what one's ``own`` specification names; else UntrustedNameError.
         """
         if not isinstance(value, Mapping):  # a path would have their say in which file is read
             raise TypeError(f"a {type(value).__name__} is no specification")
         theirs = cls.of(value)
-        mine, names = own._by_role(), theirs._by_role()
-        for name, role in ((name, role) for role, listing in names.items() for name in listing):
-            if name is not None and name not in mine[role]:
-                require_trusted(name, role)
+        mine = own._names()
+        for role, name in theirs._names():
+            if (role, name) not in mine:
+                untrusted.require_trusted(name, role)
         if theirs.params != own.params:
-            check_params(str(theirs.estimator), theirs.params, closed=True)
+            untrusted.check_params(str(theirs.estimator), theirs.params, closed=True)
         return theirs
 
     @classmethod
@@ -213,7 +195,7 @@ class ModelSpec(BaseModel):
         """Return the specification in a YAML or JSON file; raises ModelError where it cannot be read."""
         require_readable([path])
         try:
-            fields = read_document(Path(path).read_text(encoding="utf-8"))
+            fields = untrusted.read_document(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ModelError(f"the model file {str(path)!r} cannot be read: {reason_of(error)}") from None
         if not isinstance(fields, Mapping):
@@ -228,17 +210,20 @@ class ModelSpec(BaseModel):
     @property
     def code(self) -> dict[str, str]:
         """The user's own code behind what is named, as it is now; see ``code_of``. Empty for libraries' models."""
-        return code_of(*self.import_paths, _transformer_of(self), *self.metric_paths)
+        return code_of(*(name for _, name in self._names()))
 
     @property
     def import_paths(self) -> list[str]:
         """The import paths of the estimator and its parts."""
         return [*filter(None, [self.estimator]), *parts_in(self.params)]
 
-    def _by_role(self) -> dict[Role, list[str | None]]:
-        parts: list[str | None] = [*parts_in(self.params)]
-        roles = {ESTIMATOR: [self.estimator], TRANSFORMER: [_transformer_of(self)], PART: parts}
-        return roles | {METRIC: [*self.metric_paths]}
+    def _names(self) -> list[tuple[untrusted.Role, str]]:
+        """Return what it names, after the role of each."""
+        transformer = None if self.target_transform is None else self.target_transform.transformer
+        names = [(untrusted.ESTIMATOR, self.estimator), (untrusted.TRANSFORMER, transformer)]
+        names += [(untrusted.PART, path) for path in parts_in(self.params)]
+        names += [(untrusted.METRIC, path) for path in self.metric_paths]
+        return [(role, name) for role, name in names if name is not None]
 
     @property
     def metric_paths(self) -> list[str]:
@@ -262,26 +247,25 @@ class ModelSpec(BaseModel):
         return self.model_copy(update=filled)
 
     def simplest(self) -> ModelSpec:
-        """Return the specification that its estimator, passed as an object, would have: one key for both.
-
-        Parameters that equal the constructor's defaults are left out. A function's estimator is known by its name.
-        """
-        if not isinstance(imported(str(self.estimator), ESTIMATOR), type):
+        """Return the specification that its estimator, as an object, would have: one key, and no default parameter."""
+        if not isinstance(imported(str(self.estimator), untrusted.ESTIMATOR), type):
             return self
         try:
-            recipe = recipe_of(named_estimator(str(self.estimator), self.params))
+            recipe = recipe_of(self.unfitted)
         except SplitError:  # it keeps other things than it was given
             return self
         return self.model_copy(update={"params": {}} | recipe)
 
-    def build(self, seed: int) -> Any:
-        """Return the unfitted estimator; every ``random_state`` that is None, in its parts too, becomes ``seed``.
+    @property
+    def unfitted(self) -> Any:
+        """The unfitted estimator that it names; None where it names none yet. Raises ModelError for what is none."""
+        return None if self.estimator is None else named_estimator(self.estimator, self.params)
 
-        The specification must name an estimator, as a completed one does. Raises ModelError where it cannot be made.
-        """
+    def build(self, seed: int) -> Any:
+        """Return the unfitted estimator, ``seeded``; raises ModelError where none is named, or it cannot be made."""
         if self.estimator is None:
             raise ModelError("the model names no estimator yet; complete it for a task first.")
-        return seeded(named_estimator(self.estimator, self.params), seed)
+        return seeded(self.unfitted, seed)
 
 
 def _finite(value: Any) -> Any:
@@ -291,10 +275,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _finite(entry) for name, entry in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list) else value
-
-
-def _transformer_of(model: ModelSpec) -> str | None:
-    return None if model.target_transform is None else model.target_transform.transformer
 
 
 def _named(value: Any) -> Mapping[str, object]:

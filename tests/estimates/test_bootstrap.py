@@ -12,20 +12,19 @@ from evenfold.estimates import (
     bootstrap_estimate,
     no_information_rate,
 )
-from evenfold.estimates.metrics.record import Replay
-from evenfold.estimates.models.draws import RowTotals
+from evenfold.estimates.metrics.record import Responses
 from evenfold.splitters import Bootstrap, Stream
 from sklearn.metrics import get_scorer
 
 
 def of_resamples(apparent: Any, resamples: Any, gamma: float) -> BootstrapEstimate:
     """Return the estimates of a loss per row, and of the rows that each resample left out with theirs."""
-    totals, means = RowTotals(np.zeros(len(apparent)), np.zeros(len(apparent), dtype=np.int64)), []
+    sums, counts, means = np.zeros(len(apparent)), np.zeros(len(apparent)), []
     for rows, losses in resamples:
-        totals.add(np.asarray(rows, dtype=int), np.asarray(losses, dtype=float))
+        np.add.at(sums, np.asarray(rows, dtype=int), np.asarray(losses, dtype=float))
+        np.add.at(counts, np.asarray(rows, dtype=int), 1)
         means.append(np.mean(losses))
-    out = totals.counts > 0
-    err1 = (totals.sums[out] / totals.counts[out]).mean()
+    err1 = (sums[counts > 0] / counts[counts > 0]).mean()
     return bootstrap_estimate(float(np.mean(apparent)), float(err1), float(np.mean(means)), gamma)
 
 
@@ -133,20 +132,20 @@ def test_one_nearest_neighbour_on_random_labels() -> None:
 CLASSES = ("a", "b", "c")
 
 
-def said_of_classes(n: int = 60, classes: tuple[str, ...] = CLASSES) -> tuple[Replay, Any]:
+def said_of_classes(n: int = 60, classes: tuple[str, ...] = CLASSES) -> tuple[Responses, Any]:
     stream = Stream(4)
     proba = stream.uniform(n * len(classes)).reshape(n, len(classes)) + 0.05
     proba /= proba.sum(axis=1, keepdims=True)
     y = np.asarray(classes, dtype=object)[np.r_[np.arange(len(classes)), stream.below(len(classes), n - len(classes))]]
-    return Replay({"predict": np.asarray(classes)[proba.argmax(axis=1)], "predict_proba": proba}, classes), y
+    return Responses({"predict": np.asarray(classes)[proba.argmax(axis=1)], "predict_proba": proba}, classes), y
 
 
-def said_of_numbers(n: int = 60) -> tuple[Replay, Any]:
+def said_of_numbers(n: int = 60) -> tuple[Responses, Any]:
     stream = Stream(5)
-    return Replay({"predict": stream.uniform(n) + 0.1}), stream.uniform(n) + 0.2
+    return Responses({"predict": stream.uniform(n) + 0.1}), stream.uniform(n) + 0.2
 
 
-def said_for(metric: str) -> tuple[Replay, Any, tuple[str, ...]]:
+def said_for(metric: str) -> tuple[Responses, Any, tuple[str, ...]]:
     if metric in ("accuracy", "neg_log_loss", "neg_brier_score", "balanced_accuracy", "f1_macro"):
         return *said_of_classes(), CLASSES
     return *said_of_numbers(), ()
@@ -164,10 +163,10 @@ def test_the_mean_loss_is_scikit_learns_score(metric: str) -> None:
 
 def test_two_classes_have_half_the_brier_score_and_an_unknown_class_has_probability_zero() -> None:
     answers, y = said_of_classes(classes=("no", "yes"))
-    answers, y = Replay(answers.answers, (0, 1)), (y == "yes").astype(int)
+    answers, y = Responses(answers.answers, (0, 1)), (y == "yes").astype(int)
     mean = METRICS["neg_brier_score"].loss.of(Answered(answers, y, (0, 1))).mean()
     assert -mean == pytest.approx(get_scorer("neg_brier_score")(answers, np.empty((y.size, 0)), y), abs=1e-12)
-    answers = Replay({"predict_proba": np.array([[0.5, 0.5]])}, ("a", "c"))
+    answers = Responses({"predict_proba": np.array([[0.5, 0.5]])}, ("a", "c"))
     loss = METRICS["neg_log_loss"].loss.of(Answered(answers, np.array(["b"], dtype=object), CLASSES))
     assert loss[0] == pytest.approx(-np.log(np.finfo(float).eps))
 
@@ -181,7 +180,7 @@ def test_the_no_information_rate_is_the_mean_over_all_pairs(metric: str, weighte
     n = y.size
     weights = Stream(7).uniform(n) if weighted else np.ones(n)
     truth, said = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
-    pairs = Replay({name: values[said] for name, values in answers.answers.items()}, classes)
+    pairs = Responses({name: values[said] for name, values in answers.answers.items()}, classes)
     expected = get_scorer(metric)(pairs, np.empty((n * n, 0)), y[truth], sample_weight=weights[truth] * weights[said])
     made = no_information_rate(metric, Answered(answers, y, classes, weights if weighted else None))
     assert made == pytest.approx(expected, abs=1e-12)
@@ -199,7 +198,7 @@ def test_other_metrics_are_permuted_and_auc_is_a_half() -> None:
 @pytest.mark.parametrize(("y", "said"), [([1.0, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, 2.0]), ([1.0], [2.0])])
 def test_r2_of_a_constant_truth_follows_scikit_learn(y: list[float], said: list[float]) -> None:
     """1 where every prediction is right, else 0; undefined for one row."""
-    answers = Replay({"predict": np.array(said)})
+    answers = Responses({"predict": np.array(said)})
     quick = METRICS["r2"].quick
     ours = quick(Answered(answers, np.array(y)))
     assert ours == pytest.approx(get_scorer("r2")(answers, np.empty((len(y), 0)), np.array(y)), nan_ok=True)

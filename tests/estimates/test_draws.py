@@ -38,9 +38,8 @@ def test_blocks_of_draws_add_up() -> None:
     draws = draws_of(CANCER, 6)
     whole = score_draws(CANCER, draws, seed=0)
     parts = [score_draws(CANCER, part, seed=0) for part in (draws[:2], draws[2:])]
-    stored = [DrawScores.from_frames(*part.to_frames()) for part in parts]
     apparent = apparent_of(CANCER)
-    assert bootstrap_aggregate(DrawScores.merge(stored), *apparent, CANCER) == bootstrap_aggregate(
+    assert bootstrap_aggregate(DrawScores.merge(parts), *apparent, CANCER) == bootstrap_aggregate(
         whole, *apparent, CANCER
     )
 
@@ -95,13 +94,9 @@ def test_a_draw_whose_losses_are_undefined_is_counted_not_fatal() -> None:
     assert 0 < undefined <= 10
     assert scored.table["error"].isna().all()
     assert scored.table["neg_mean_poisson_deviance"].max() <= 0
-    deviances, squares = (scored.totals[metric].counts.sum() for metric in metrics)
+    deviances, squares = (scored.rows[f"count_{metric}"].sum() for metric in metrics)
     defined = scored.table["neg_mean_poisson_deviance"].notna()
     assert (deviances, squares) == (scored.table["n_test"][defined].sum(), scored.table["n_test"].sum())
-    kept = DrawScores.from_frames(*scored.to_frames())
-    assert {name: total.counts.sum() for name, total in kept.totals.items()} == dict(
-        zip(metrics, (deviances, squares), strict=True)
-    )
     out = bootstrap_aggregate(scored, *apparent_of(problem), problem)[0]
     assert (out.method, out.n_splits) == ("out-of-bag", 20 - undefined)
 
@@ -112,7 +107,7 @@ def test_a_draw_of_rows_without_weight_has_no_score() -> None:
     parts = [(np.arange(30), np.arange(30, 40)), (np.arange(20), np.arange(20, 40))]
     scored = score_draws(problem, enumerate(parts), seed=0)
     assert scored.table[["accuracy", "f1"]].isna().to_numpy().tolist() == [[True, True], [False, False]]
-    assert scored.totals["accuracy"].counts.tolist() == [0] * 20 + [1] * 20
+    assert scored.rows["count_accuracy"].tolist() == [0] * 20 + [1] * 20
 
 
 def test_random_splits_have_the_corrected_t_unless_all_score_alike() -> None:
@@ -202,8 +197,7 @@ def test_a_bootstraps_interval_is_the_delta_method_by_hand(groups: int) -> None:
     best = next(each for each in estimates if (each.metric, each.method) == ("neg_mean_squared_error", ".632+"))
     n, units = problem.n, problem.groups if groups else np.arange(problem.n)
     n_units = len(set(units.tolist()))
-    totals = scored.totals["neg_mean_squared_error"]
-    per_row = totals.sums / totals.counts
+    per_row = scored.losses("neg_mean_squared_error")
     err1 = per_row.mean()
     effects = np.zeros(n_units)
     lost, counts = [], []

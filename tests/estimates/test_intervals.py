@@ -98,7 +98,7 @@ def test_whole_groups_are_drawn() -> None:
 
 def test_a_bootstrap_says_how_often_it_was_undefined() -> None:
     undefined = bootstrap_interval(lambda rows: float("nan"), 10, n_resamples=20).reason
-    assert undefined.startswith("the bootstrap interval is undefined: the metric is undefined in 20 of 20 resamples")
+    assert undefined.startswith("the metric is undefined in 20 of 20 resamples")
     assert "needs 2 rows or groups" in bootstrap_interval(lambda rows: 0.0, 4, [1] * 4).reason
     made = bootstrap_interval(lambda rows: float("nan") if 0 not in rows else rows.mean(), 10, n_resamples=200)
     assert made.notes[0].endswith("of 200 resamples, which are left out.")

@@ -87,9 +87,10 @@ def test_a_first_look_is_made_at_what_it_spends() -> None:
         told = decide("r2", Difference(difference, 0.05, 20), newer=False)
         assert told.p == pytest.approx(2 * stats.t.sf(2.0, 20))
     assert not decide("r2", Difference(9.0, 0.1, 10), newer=False, error=0.0).promote, "an error of 0 cannot be had"
-    assert Difference(0.1).interval(0.05) is Difference(0.1, 0.05).interval(0.0) is None
+    assert decide("r2", Difference(0.1, 0.05), newer=False, error=0.0).low is None
     half = 0.05 * stats.t.isf(0.05, 1)
-    assert Difference(0.1, 0.05).interval(0.05) == pytest.approx((0.1 - half, 0.1 + half))
+    fewest = decide("r2", Difference(0.1, 0.05), newer=False, error=0.05)
+    assert (fewest.low, fewest.high) == pytest.approx((0.1 - half, 0.1 + half))
     assert [decide("r2", Difference(each, 0.0), newer=False).p for each in (0.1, 0.0)] == [0.0, 1.0]
     unknown = decide("r2", Difference(0.1), newer=False)
     assert (unknown.p, unknown.low, unknown.high, unknown.promote) == (None, None, None, False)

@@ -19,7 +19,6 @@ from evenfold.estimates import (
     simplest_near_best,
     unit_means,
 )
-from evenfold.estimates.models.draws import RowTotals
 from evenfold.estimates.selection import chosen_inside
 from evenfold.splitters import Stream
 from scipy import stats
@@ -246,11 +245,12 @@ def test_losses_of_draws_count_where_every_configuration_has_them_and_their_inte
     problem = Problem.of(pd.DataFrame({"x": range(60), "y": [0, 1] * 30}), ModelSpec(estimator=LOGISTIC), "y")
     sums, counts = (Stream(1).uniform(60) < 0.4).astype(float), np.ones(60, dtype=np.int64)
     table = pd.DataFrame({"draw": range(4), "n_train": 30, "n_test": 15, "error": None, "accuracy": 1 - sums.mean()})
-    one = DrawScores(table, {"accuracy": RowTotals(sums, counts)})
+    rows = pd.DataFrame({"accuracy": sums, "count_accuracy": counts})
+    one = DrawScores(table, rows)
     made = choose_by_draws("accuracy", problem, [one])
     wanted = bias_corrected_best(*unit_means(sums[:, None]), inflation=1.5).interval
     assert (made.low, made.high) == pytest.approx((1 - wanted.high, 1 - wanted.low))
-    lacks = DrawScores(table, {"accuracy": RowTotals(sums * (np.arange(60) > 0), counts * (np.arange(60) > 0))})
+    lacks = DrawScores(table, rows.mul(np.arange(60) > 0, axis=0))
     both = bias_corrected_best(*unit_means(np.column_stack([sums[1:]] * 2)), inflation=1.5).interval
     two = choose_by_draws("accuracy", problem, [one, lacks])
     assert (two.low, two.high) == pytest.approx((1 - both.high, 1 - both.low))
@@ -258,7 +258,7 @@ def test_losses_of_draws_count_where_every_configuration_has_them_and_their_inte
     weighed = choose_by_draws("accuracy", replace(problem, weights=mass), [one], level=0.8)
     wanted = bias_corrected_best(*unit_means(sums[:, None], weights=mass), inflation=1.5, level=0.8).interval
     assert (weighed.low, weighed.high, weighed.level) == pytest.approx((1 - wanted.high, 1 - wanted.low, 0.8))
-    easy = choose_by_draws("accuracy", problem, [DrawScores(table.assign(accuracy=0.99), one.totals)])
+    easy = choose_by_draws("accuracy", problem, [DrawScores(table.assign(accuracy=0.99), one.rows)])
     assert easy.high == easy.value, "where draws of few easy rows score better than all rows together"
 
 

@@ -28,7 +28,6 @@ from evenfold.estimates.bootstrap import interval_of_draws
 from evenfold.estimates.intervals.methods import within_range
 from evenfold.estimates.metrics.record import replay
 from evenfold.estimates.metrics.scoring import score
-from evenfold.estimates.models.draws import RowTotals
 from evenfold.estimates.results import rounded
 from evenfold.splitters import Predefined
 from scipy import stats
@@ -160,8 +159,8 @@ def test_groups_that_all_score_alike_are_no_proof_of_certainty(metric: str, how:
     frame = frame_of(problem, np.full(90, y[0]), rows // 30)
     made: Any = interval_for(Evidence(METRICS[metric], problem, scores, frame, ordered=how == "stretches"))
     if how == "a level":
-        totals = RowTotals(np.abs(y - y[0]), np.ones(90, dtype=np.int64))
-        drawn = DrawScores(pd.DataFrame({"draw": [0], "n_train": [60]}), {metric: totals})
+        totals = pd.DataFrame({metric: np.abs(y - y[0]), f"count_{metric}": 1})
+        drawn = DrawScores(pd.DataFrame({"draw": [0], "n_train": [60]}), totals)
         of_metric = replace(problem, model=ModelSpec(metrics=(metric,)))
         (made,) = level_scores_of_draws(drawn, of_metric, {"all": (np.zeros(90, dtype=np.int64), ["a"])})
         assert made.interval is None

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.levels import LevelScore, level_scores, level_scores_of_draws, widest_gap
-from evenfold.estimates.models.draws import DrawScores, RowTotals
+from evenfold.estimates.models.draws import DrawScores
 from evenfold.estimates.results import FoldScore, Interval
 from evenfold.flows import evaluate, tune
 from evenfold.flows.outcomes import GateError
@@ -155,9 +155,8 @@ def test_groups_and_weights_count_in_the_levels_of_draws() -> None:
     frame = pd.DataFrame({"x": np.arange(8.0), "y": [0.0, 1, 2, 3, 4, 5, 6, 8], "w": [1.0, 1, 1, 3, 1, 1, 1, 1]})
     model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("neg_mean_absolute_error",), weights="w")
     problem = Problem.of(frame, model, "y", groups=np.array([0, 0, 1, 1, 2, 2, 2, 2]))
-    totals = {
-        "neg_mean_absolute_error": RowTotals(np.array([2.0, 2, 4, 4, 1, 2, 3, 0]), np.array([2, 1, 2, 1, 1, 1, 1, 0]))
-    }
+    sums, counts = [2.0, 2, 4, 4, 1, 2, 3, 0], [2, 1, 2, 1, 1, 1, 1, 0]
+    totals = pd.DataFrame({"neg_mean_absolute_error": sums, "count_neg_mean_absolute_error": counts})
     draws = DrawScores(pd.DataFrame({"draw": [0], "n_train": [8]}), totals)
     attributes = {"sex": (np.array([0, 0, 0, 0, 1, 1, 1, 1]), ["f", "m"])}
     f, m = level_scores_of_draws(draws, problem, attributes)
@@ -174,7 +173,8 @@ def test_a_level_whose_rows_weigh_nothing_has_no_score() -> None:
     attributes = {"region": (np.repeat([0, 1], 20), ["north", "south"])}
     row = np.arange(40)
     about = {"row": row, "repeat": 0, "fold": row % 4, "y": frame["y"], "prediction": row % 3 % 2, "weight": frame["w"]}
-    draws = DrawScores(pd.DataFrame({"draw": [0], "n_train": [30]}), {"accuracy": RowTotals(np.ones(40), np.ones(40))})
+    losses = pd.DataFrame({"accuracy": np.ones(40), "count_accuracy": 1})
+    draws = DrawScores(pd.DataFrame({"draw": [0], "n_train": [30]}), losses)
     folds = [FoldScore(f"fold {fold}", 0, fold, {}, {}, 30, 10, 0.0, 0.0) for fold in range(4)]
     for north, south in (
         level_scores(pd.DataFrame(about), folds, problem, attributes),

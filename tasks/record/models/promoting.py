@@ -88,7 +88,7 @@ class _New:
     @cached_property
     def predicted(self) -> NDArray[np.float64]:
         """The model's answers on these rows, as ``_answers`` has them."""
-        return _answers(self.work, Responses(load_final(self.final)[0], self.work.problem.X.iloc[self.rows]))
+        return _answers(self.work, Responses.of(load_final(self.final)[0], self.work.problem.X.iloc[self.rows]))
 
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's recorded one, on the rows that both tested."""
@@ -217,7 +217,8 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
             seed, name = work.manifest.spec.seed, "the champion's recipe"
             with limited(problem.X.size):
                 old = work.place[rows[born <= int(generation)]]
-                answers = Responses(fitted(problem, old, seed=seed, name=name, inner=work.inner), problem.X.iloc[new])
+                recipe = fitted(problem, old, seed=seed, name=name, inner=work.inner)
+                answers = Responses.of(recipe, problem.X.iloc[new])
             now = _month(work, problem.y[new], answers, _units(work, new))
         except Exception as error:  # whatever keeps it from being fitted or from predicting these rows is told
             why = f"it cannot predict them ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
@@ -271,7 +272,7 @@ def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
     when: NDArray[Any] = generations if work.problem.times is None else work.problem.times
     units = _units(work, rows)
     return [
-        _month(work, part["y"].to_numpy(), Responses(replay(part, work.problem.classes), part), units[places])
+        _month(work, part["y"].to_numpy(), replay(part, work.problem.classes), units[places])
         for places in blocks(when[rows], size, units)
         for part in [frame.iloc[places]]
     ]

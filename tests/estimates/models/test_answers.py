@@ -73,7 +73,7 @@ class Backwards(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def test_an_estimator_may_list_its_classes_in_any_order(table: pd.DataFrame) -> None:
     X, y = table.drop(columns="target").to_numpy(), table["target"].to_numpy()
     X, classes = (X - X.mean(axis=0)) / X.std(axis=0), tuple(np.unique(y).tolist())
-    sorts, other = (Responses(kind().fit(X, y), X) for kind in (LogisticRegression, Backwards))
+    sorts, other = (Responses.of(kind().fit(X, y), X) for kind in (LogisticRegression, Backwards))
     metrics = ["neg_log_loss", "neg_brier_score", *(["roc_auc"] if len(classes) == 2 else ["roc_auc_ovr"])]
     expected = [score(metric, Answered(sorts, y)) for metric in metrics]
     assert [score(metric, Answered(other, y)) for metric in metrics] == pytest.approx(expected)

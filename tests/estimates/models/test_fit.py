@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
-from evenfold.estimates.metrics.record import Answered, Replay
+from evenfold.estimates.metrics.record import Answered, Responses
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.models.fit import fit_predictions
 from evenfold.estimates.results import warned
@@ -100,11 +100,11 @@ def test_a_fold_without_rows_is_what_is_wrong(estimator: str) -> None:
 
 @pytest.mark.parametrize(("metric", "value"), [("neg_mean_absolute_error", np.nan), ("r2", np.inf)])
 def test_predictions_that_are_no_numbers_are_what_is_wrong(metric: str, value: float) -> None:
-    answers = Replay({"predict": np.array([1.0, value, value])})
+    answers = Responses({"predict": np.array([1.0, value, value])})
     said = rf"^fold 1: {metric} is undefined: the model's answers for 2 of its 3 training rows are not finite numbers"
     with pytest.raises(EvaluationError, match=said):
         scores_of([metric], Answered(answers, np.arange(3.0)), name="fold 1", side="training")
-    labels = Replay({"predict": np.array(["a", "b"])}, ("a", "b"))
+    labels = Responses({"predict": np.array(["a", "b"])}, ("a", "b"))
     for unanswered, truth in (("neg_log_loss", ["a", "b"]), ("accuracy", [0, 1])):
         with pytest.raises(EvaluationError, match=r"2 classes.* or another metric such as accuracy\.$"):
             scores_of([unanswered], Answered(labels, np.array(truth)), name="fold 1", side="test")
