@@ -11,8 +11,7 @@ from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.models.problem import predicts_classes
 from evenfold.manifests import SplitSpec, explain, read_manifest, specification
 from evenfold.manifests.plan import default_strategy
-from evenfold.manifests.tables.canonical import verb
-from evenfold.reports.page import listed
+from evenfold.manifests.tables.canonical import listed, verb
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters, requests as groups
 from evenfold.tasks.plans import check_columns, require_splittable

@@ -75,13 +75,11 @@ class Number:
     value: float | int | None
     text: str
 
+    def __str__(self) -> str:
+        return self.text
+
     def __html__(self) -> str:
         return macro("number", self) if self.value is not None else "-"
-
-
-def text_of(cell: Any) -> str:
-    """Return a cell of a table as people read it."""
-    return cell.text if isinstance(cell, Number) else str(cell)
 
 
 def number(value: float | int | None, text: str | None = None) -> Number:
@@ -105,33 +103,26 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: cells are text or numbers, and the first of a row names it. ``css="facts"``: names and values."""
+    """A table: cells are text or numbers, and the first of a row names it. ``css="facts"``: names and values.
+
+    ``shares``: of the first cells of each row, in per cent of the row, by which they are shaded.
+    """
 
     label: str
     rows: Sequence[Sequence[Any]]
     head: Sequence[str] = ()
     note: str = ""
     css: str = ""
+    shares: Sequence[Sequence[int]] = ()
 
     def __html__(self) -> str:
-        return macro("table", self)
+        return macro("shaded" if self.shares else "table", self)
 
 
 def facts(label: str, rows: Sequence[tuple[str, Any]]) -> Table:
     """Return names and values side by side."""
     cells = [(name, value if hasattr(value, "__html__") else str(value)) for name, value in rows]
     return Table(label, cells, css="facts")
-
-
-@dataclass(frozen=True)
-class Folded:
-    """Something that opens when it is asked for."""
-
-    summary: str
-    blocks: Sequence[Block]
-
-    def __html__(self) -> str:
-        return macro("folded", self)
 
 
 @dataclass(frozen=True)
@@ -164,11 +155,14 @@ def remarks(severity: str, sentences: Iterable[str]) -> list[Remark]:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page; its title states what its pictures show."""
+    """A part of a page; its title states what its pictures show. Inside another part it opens when it is asked for."""
 
     id: str
     title: str
     blocks: Sequence[Block]
+
+    def __html__(self) -> str:
+        return macro("folded", self)
 
 
 def worded(id: str, title: str, sentences: Sequence[str]) -> list[Section]:
@@ -212,8 +206,3 @@ class Page:
         """Return the top of the page and its first picture, to stand in another document."""
         # For inside ``@scope (.evenfold)``, where it touches nothing else of a document.
         return rendered("band.html.j2", page=self, scoped_style=re.sub(r":root|(body)?\.evenfold", ":scope", style()))
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as people list them: a, b and c."""
-    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""

@@ -14,11 +14,11 @@ from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import measure
 from evenfold.manifests.figures import BalanceReport, RowsBalance, points
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.tables.canonical import amount
+from evenfold.splitters.errors import amount
 
 from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import remarks_on, score_tiles
-from .page import Page, Paragraph, Section, Table, Tile, Verdict, remarks, text_of
+from .page import Page, Paragraph, Section, Table, Tile, Verdict, remarks
 from .splits.data import see, target_gap
 from .splits.page import balance_blocks, places_table, split_page
 
@@ -63,7 +63,7 @@ def noted_places(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> Table:
 
 def in_markdown(table: Table) -> str:
     """Return a table as Markdown; whatever a cell holds is text of one line."""
-    lines = [table.head, ["---"] * len(table.head), *(map(text_of, row) for row in table.rows)]
+    lines = [table.head, ["---"] * len(table.head), *table.rows]
     text = "\n".join("| " + " | ".join(map(plain, line)) + " |" for line in lines)
     return text + (f"\n\n{table.note}" if table.note else "")
 

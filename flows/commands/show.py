@@ -13,7 +13,7 @@ from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segme
 from evenfold.manifests import Audit, StoredManifest
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
-from evenfold.reports.page import Page, Paragraph, Table, text_of
+from evenfold.reports.page import Page, Paragraph, Table
 from evenfold.reports.splits.page import checks_table
 from evenfold.reports.texts import page_note, top_of_split
 from evenfold.tasks import Home, SplitRef
@@ -46,7 +46,7 @@ def show_page(console: Words, page: Page, *details: str, place: Path | None = No
         for block in blocks:
             if isinstance(block, Table):
                 rows = [block.head, *block.rows] if block.head else block.rows
-                console.tell([list(map(text_of, row)) for row in rows])
+                console.tell([list(map(str, row)) for row in rows])
             else:
                 console.say(f"    {block.words}")
     if page.findings:

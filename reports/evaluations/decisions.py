@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from evenfold.estimates.comparison import Comparison
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import Decision
-from evenfold.estimates.results import Estimate, FoldScore, Interval
+from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.manifests.audits.findings import Audit
-from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import Picture
 from evenfold.reports.page import (
     Origin,
@@ -20,15 +19,15 @@ from evenfold.reports.page import (
     Tile,
     Verdict,
     facts,
-    listed,
     number,
     remarks,
     rendered,
     worded,
 )
 from evenfold.reports.splits.page import checks_section, checks_table, remarks_of, verdict_of
+from evenfold.splitters.errors import amount, listed
 
-from .page import estimates_table, judged, remarks_on, score_tiles, tiles_beside, warnings_of
+from .page import estimates_table, judged, remarks_on, score_tiles, warnings_of
 from .pictures import month_pictures, pictured, score_pictures
 from .words import kept_promises, look_words, once, written
 
@@ -40,12 +39,10 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     a, b = names
     tiles, rows = [], []
     for comparison in comparisons:
-        reading, better = metric_of(comparison.metric), _better(comparison, names)
-        of = _interval_of(comparison)
-        half = None if of is None else (of.high - of.low) / 2
-        move = written(abs(comparison.difference), half)
+        reading, better, half = metric_of(comparison.metric), _better(comparison, names), comparison.resolution
         scores = " and ".join(written(reading.shown(score), half) for score in (comparison.a, comparison.b))
-        tiles.append(Tile(better, f"{reading.title}: {scores}", f"apart by {move}"))
+        move = f"apart by {written(abs(comparison.difference), half)}"
+        tiles.append(Tile(better, f"{reading.title}: {scores}", move))
         interval, test = comparison.interval, comparison.test
         apart = comparison.a, comparison.b, comparison.difference
         ends = (interval.low, interval.high) if interval else (None, None)
@@ -62,7 +59,7 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
         verdict=Verdict.NONE,
         lead=_winners(comparisons, names),
         tiles=tiles,
-        findings=remarks("note", [*words, *_disagreements(comparisons), *notes]),
+        findings=remarks("note", [*words, *notes]),
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
         footer=Origin().words(amount(first.n_rows, "row") if first else None, *often),
@@ -81,35 +78,17 @@ def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
     return words[:1].upper() + words[1:] + "." if words else "Nothing was compared."
 
 
-def _interval_of(comparison: Comparison) -> Interval | None:
-    return comparison.interval or (comparison.test.interval if comparison.test else None)
-
-
 def _better(comparison: Comparison, names: tuple[str, str]) -> str:
     """Return which model the verdict calls better, or that it calls neither."""
     return {"better": names[1], "worse": names[0], "equivalent": SAME}.get(comparison.verdict, UNTOLD)
 
 
-def _disagreements(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return a sentence for each metric whose verdict and whose test of folds say different things."""
-    sentences = []
-    for comparison in comparisons:
-        interval, p = comparison.interval, comparison.test.p if comparison.test else None
-        sure = comparison.verdict in ("better", "worse")
-        if interval is not None and p is not None and sure != (p < 1 - interval.level):
-            rows, folds = ("tell", "less sure") if sure else ("do not tell", "more sure")
-            words = f"the rows {rows} the models apart; fold by fold it is {folds} (p = {p:.2g})."
-            sentences.append(f"{metric_of(comparison.metric).title}: {words}")
-    return sentences
-
-
 def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str]) -> Picture | None:
     """Draw each metric's difference in units of its interval's half width: left of zero A is better, right of it B."""
-    intervals = [(comparison, _interval_of(comparison)) for comparison in comparisons]
     places = [
-        (comparison, [2 * value / (of.high - of.low) for value in (of.low, comparison.difference, of.high)])
-        for comparison, of in intervals
-        if of is not None and of.high > of.low
+        (each, [2 * value / (of.high - of.low) for value in (of.low, each.difference, of.high)])
+        for each in comparisons
+        if (of := each.interval) is not None and of.high > of.low
     ]
     if not places:
         return None
@@ -234,7 +213,7 @@ def look_page(
         title=f"Look {look} at the locked rows of {split}",
         verdict=Verdict.LOOK if warnings or any("worse" in words for words in promises) else Verdict.GOOD,
         lead=" ".join([lead, *promises]),
-        tiles=tiles_beside(estimates, promised),
+        tiles=score_tiles(estimates, promised),
         findings=[*warnings, *remarks("note", [look_words(level)] if level else [])],
         sections=pictured("metric", score_pictures([score], estimates).values()),
         details=[Section("look", "This look", [facts("This look", [

@@ -14,7 +14,6 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Confusion, Estimate, FoldScore, importance_table, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
-from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import cut, shortened
 from evenfold.reports.page import (
     Block,
@@ -27,32 +26,15 @@ from evenfold.reports.page import (
     Tile,
     Verdict,
     facts,
-    listed,
-    macro,
     number,
     remarks,
 )
 from evenfold.reports.splits.page import remarks_of, verdict_of
+from evenfold.splitters.errors import amount, listed
 from markupsafe import Markup
 
+from . import words
 from .pictures import calibration_section, importance_rows, importance_section, pictured, score_pictures
-from .words import (
-    encoding_words,
-    headline,
-    kept_promises,
-    labelled,
-    last_of,
-    notes_of,
-    once,
-    optimism,
-    partial_words,
-    resolution,
-    scores_table,
-    unit_of,
-    valued,
-    why_good,
-    written,
-)
 
 MOST_ROWS, MOST_SHOWN = 100, 10
 TOLD_APART = {"estimator", "params", "task", "features", "exclude", "metrics"}  # of a model's settings
@@ -95,13 +77,13 @@ def evaluation_page(
     without a score. ``origin``: data, run and day for the footer. ``states``: where each split's fit came from, by its
     name. Every figure stands in a ``<data value>`` at full precision, equal to estimates.json.
     """
-    used, partial = importance_table(scores), partial_words(scores, n_missing)
-    of = (problem.n, "row"), (len(scores), unit_of(scores)), (len(problem.features), "feature")
+    used, partial = importance_table(scores), words.partial_words(scores, n_missing)
+    of = (problem.n, "row"), (len(scores), words.unit_of(scores)), (len(problem.features), "feature")
     verdict = judged(audit, [*filter(None, [partial]), *warnings_of(estimates)])
     return Page(
         title=title,
         verdict=verdict,
-        lead=f"{problem.model.title} on {', '.join(amount(*each) for each in of)}.{why_good(estimates, verdict)}",
+        lead=f"{problem.model.title} on {', '.join(amount(*each) for each in of)}.{words.why_good(estimates, verdict)}",
         tiles=score_tiles(estimates),
         findings=_remarks(partial, audit, scores, estimates),
         sections=[
@@ -120,7 +102,7 @@ def _remarks(
     partial: str, audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]
 ) -> list[Remark]:
     """Return the findings: what the score lacks, then those on the split that it rests on, then on the estimates."""
-    notes = (resolution(estimates), *warned([score.warnings for score in scores]))
+    notes = (words.resolution(estimates), *warned([score.warnings for score in scores]))
     return [*remarks("warning", [partial]), *remarks_of(audit), *remarks_on(estimates), *remarks("note", notes)]
 
 
@@ -135,16 +117,8 @@ def beside_promises(
 ) -> Page:
     """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
     findings = [*warnings_of(estimates), *remarks("note", notes)]
-    lead, tiles = " ".join(kept_promises(estimates, promised)), tiles_beside(estimates, promised)
+    lead, tiles = " ".join(words.kept_promises(estimates, promised)), score_tiles(estimates, promised)
     return replace(page, verdict=Verdict.NONE, lead=lead, tiles=tiles, findings=findings)
-
-
-def tiles_beside(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[Tile]:
-    """Return the tiles of scores, in each what was promised of it, and what is reached without a model."""
-    before = {estimate.metric: f"promised {' '.join(filter(None, headline(estimate)[1:]))}" for estimate in promised}
-    notes = [before.get(estimate.metric) for estimate in last_of(estimates)]
-    tiles = zip(score_tiles(estimates), notes, strict=True)
-    return [replace(tile, note="; ".join(filter(None, [note, tile.note]))) for tile, note in tiles]
 
 
 def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
@@ -156,7 +130,7 @@ def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
             row, metric = rows.setdefault(score.level, [score.level, number(score.n_rows)]), metric_of(score.metric)
             cell: Any = "undefined"
             if score.value is not None:
-                text = " ".join(valued(metric, score.value, score.interval)).strip()
+                text = " ".join(words.valued(metric, score.value, score.interval)).strip()
                 cell = number(metric.shown(score.value), text)
             row.append(cell)
         metrics = dict.fromkeys(score.metric for score in own)
@@ -167,30 +141,30 @@ def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
     return sections
 
 
-def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
-    """Return the last estimate of each metric, the one that is meant to be read: value, interval, score in training."""
+def score_tiles(estimates: Sequence[Estimate], promised: Sequence[Estimate] = ()) -> list[Tile]:
+    """Return a tile for the last estimate of each metric: value, interval, what was ``promised``, scores beside it."""
+    before = {each.metric: f"promised {' '.join(filter(None, words.headline(each)[1:]))}" for each in promised}
     tiles = []
-    for estimate in last_of(estimates):
-        reading = metric_of(estimate.metric)
-        half = estimate.resolution  # half of the interval's width: all figures of a tile have its digits
-        training = "" if estimate.apparent is None else written(reading.shown(estimate.apparent), half)
-        seen = f"{training} on training rows" if training else ""
-        if estimate.baseline is not None:
-            without = f"{written(reading.shown(estimate.baseline.value), half)} by predicting {estimate.baseline.name}"
-            seen = f"{seen}; {without}" if seen else without
+    for estimate in words.last_of(estimates):
+        reading, beside = metric_of(estimate.metric), estimate.baseline
+        notes, half = [before.get(estimate.metric)], estimate.resolution  # whose digits all figures of a tile have
+        if estimate.apparent is not None:
+            notes.append(f"{words.written(reading.shown(estimate.apparent), half)} on training rows")
+        if beside is not None:
+            notes.append(f"{words.written(reading.shown(beside.value), half)} by predicting {beside.name}")
         method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
-        tiles.append(Tile(*labelled(estimate, method), seen))
+        tiles.append(Tile(*words.labelled(estimate, method), "; ".join(filter(None, notes))))
     return tiles
 
 
 def remarks_on(estimates: Sequence[Estimate]) -> list[Remark]:
     """Return the findings on scores: warnings of the model, and how far training rows flatter it."""
-    return [*warnings_of(estimates), *remarks("note", [optimism(estimates)])]
+    return [*warnings_of(estimates), *remarks("note", [words.optimism(estimates)])]
 
 
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
     """Return the warnings of the model, which come before its scores, each sentence once."""
-    return remarks("warning", once(words for estimate in estimates for words in estimate.warnings))
+    return remarks("warning", words.once(each for estimate in estimates for each in estimate.warnings))
 
 
 def summary_page(
@@ -209,23 +183,13 @@ def summary_page(
     It holds the first strip, every estimate, up to ten splits, levels, the confusion, the audit's findings and notes.
     """
     sections = pictured("metric", [*score_pictures(scores, estimates).values()][:1])
-    sections += [Section("estimates", "Every estimate", [scores_table(estimates)])]
+    sections += [Section("estimates", "Every estimate", [words.scores_table(estimates)])]
     if 1 < len(scores) <= MOST_SHOWN:
-        sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores, states or {})]))
+        sections.append(Section("splits", f"Every {words.unit_of(scores)}", [_splits(scores, states or {})]))
     sections += [*_by_level(levels), *confusion_section(confusion)]
     findings = [*_remarks("", audit, scores, estimates), *remarks("note", notes)]
     verdict = judged(audit, warnings_of(estimates)) if audit else Verdict.NONE
-    return Page(title, verdict, lead + why_good(estimates, verdict), score_tiles(estimates), findings, sections)
-
-
-@dataclass(frozen=True)
-class Matrix(Table):
-    """Counts by truth (a row) and prediction, shaded by ``shares``, their per cent of the row, and more cells."""
-
-    shares: Sequence[Sequence[int]] = ()
-
-    def __html__(self) -> str:
-        return macro("shaded", self)
+    return Page(title, verdict, lead + words.why_good(estimates, verdict), score_tiles(estimates), findings, sections)
 
 
 def confusion_section(confusion: Confusion | None) -> list[Section]:
@@ -254,17 +218,7 @@ def confusion_section(confusion: Confusion | None) -> list[Section]:
         ends = f"{low} to {high}, by fold" if high != low else low
         note += f" Called {confusion.positive} from a probability of {ends}."
     shares = np.rint(100 * counts / np.maximum(held, 1)[:, None]).astype(int).tolist()
-    return [Section("confusion", title, [Matrix("Confusion matrix", rows, head, note, shares=shares)])]
-
-
-def _features(problem: Problem) -> Section:
-    left = list(problem.left_out.items())
-    listing = [", ".join(problem.features), encoding_words(problem.encodings)]
-    return Section(
-        "features",
-        f"Features ({len(problem.features)})" + (f", {amount(len(left), 'column')} left out" if left else ""),
-        [*map(Paragraph, filter(None, listing)), *([facts("Left out", left)] if left else [])],
-    )
+    return [Section("confusion", title, [Table("Confusion matrix", rows, head, note, shares=shares)])]
 
 
 def _details(
@@ -277,7 +231,7 @@ def _details(
 ) -> list[Section]:
     intervals = [estimate.interval for estimate in estimates if estimate.interval]
     methods = dict.fromkeys((in_percent(interval.level), interval.method) for interval in intervals)
-    about = [*(f"{level} intervals: {method}." for level, method in methods), *notes_of(estimates)]
+    about = [*(f"{level} intervals: {method}." for level, method in methods), *words.notes_of(estimates)]
     model = problem.model
     params = ", ".join(f"{name} = {value}" for name, value in model.params.items()) or "defaults"
     other = {name: value for name, value in model.canonical().items() if name not in TOLD_APART}
@@ -285,11 +239,14 @@ def _details(
         name: value if isinstance(value, str) else json.dumps(value) for name, value in other.items()
     }
     importances = f"Importance of {amount(len(used), 'feature')}"
+    left, read = [*problem.left_out.items()], [", ".join(problem.features), words.encoding_words(problem.encodings)]
+    features = f"Features ({len(problem.features)})" + (f", {amount(len(left), 'column')} left out" if left else "")
+    listing: list[Block] = [*map(Paragraph, filter(None, read)), *([facts("Left out", left)] if left else [])]
     return [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(about)})", [*map(Paragraph, about or ["Nothing."])]),
-        Section("splits", f"Every {unit_of(scores)} ({len(scores):,})", [_splits(scores, states)]),
-        _features(problem),
+        Section("splits", f"Every {words.unit_of(scores)} ({len(scores):,})", [_splits(scores, states)]),
+        Section("features", features, listing),
         *([Section("importances", importances, [importance_rows(used)])] if len(used) else []),
         Section("model", "What was trained", [facts("What was trained", [*settings.items()])]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),
@@ -305,7 +262,7 @@ FIGURES = (
 def estimates_table(estimates: Sequence[Estimate]) -> Table:
     """Return every estimate at full precision: a column each, so that a narrow page shows them all."""
     rows = [[title, *cells] for title, *cells in zip(FIGURES, *map(_figures, estimates), strict=True)]
-    scorers = listed(list(dict.fromkeys(estimate.metric for estimate in estimates)))
+    scorers = listed(dict.fromkeys(estimate.metric for estimate in estimates))
     note = (
         f"As scikit-learn's scorers have it ({scorers}): higher is better, errors are negative. sd: spread of the "
         "splits' scores, no interval; gap: training rows - value; baseline: the score without a model, and what the "
@@ -328,17 +285,17 @@ def _splits(scores: Sequence[FoldScore], states: Mapping[str, str]) -> Table:
     readings = {metric: metric_of(metric) for score in drawn for metric in score.test}
     rows = [
         [score.name, number(score.n_train), number(score.n_test), *(
-            number(values.get(metric), written(reading.shown(values[metric])) if metric in values else None)
+            number(values.get(metric), words.written(reading.shown(values[metric])) if metric in values else None)
             for values in (score.test, score.apparent)
             for metric, reading in readings.items()
         )]
         for score in drawn
     ]  # fmt: skip
     titles = [reading.title for reading in readings.values()]
-    head = [unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
+    head = [words.unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
     if states:
         of = {row[0]: row for row in rows}  # splits that failed have none
         empty, first = [""] * (len(head) - 1), [*states.items()][:MOST_ROWS]
         rows = [[*of.get(name, [name, *empty]), state] for name, state in first]
         head.append("fit")
-    return Table(f"Every {unit_of(scores)}", rows, head, cut(len(rows), max(len(scores), len(states))))
+    return Table(f"Every {words.unit_of(scores)}", rows, head, cut(len(rows), max(len(scores), len(states))))

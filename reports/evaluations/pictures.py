@@ -12,10 +12,10 @@ from evenfold.estimates.intervals.methods import wilson
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore, importance_table, in_percent, thresholds
-from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut
-from evenfold.reports.evaluations.words import direction, headline, read_ends, written
-from evenfold.reports.page import Folded, Section, Table, number
+from evenfold.reports.evaluations.words import direction, headline, written
+from evenfold.reports.page import Section, Table, number
+from evenfold.splitters.errors import amount
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -80,8 +80,9 @@ def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) 
     drawn = scores[:MOST_DOTS]
     test = [(score, reading.shown(score.test[metric])) for score in drawn if metric in score.test]
     training = [(score, reading.shown(score.apparent[metric])) for score in drawn if metric in score.apparent]
-    intervals = [end for estimate in about if estimate.interval for end in read_ends(reading, estimate.interval)]
-    values = [value for _, value in [*test, *training]] + intervals + [reading.shown(about[0].value)]
+    intervals = [estimate.interval.read(reading) for estimate in about if estimate.interval]
+    values = [value for _, value in [*test, *training]] + [reading.shown(about[0].value)]
+    values += [end for interval in intervals for end in (interval.low, interval.high)]
     rows = ["training", "test", "estimate"] if training else ["test", "estimate"]
     at = {name: len(rows) - i - 0.5 for i, name in enumerate(rows)}
     picture = Picture(
@@ -94,9 +95,9 @@ def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) 
     for estimate in about:
         y, value = at["estimate"], reading.shown(estimate.value)
         if estimate.interval is not None:
-            low, high = read_ends(reading, estimate.interval)
-            hint = f"{in_percent(estimate.interval.level)} interval ({estimate.interval.method})"
-            picture.bar(low, high, y - 0.22, y + 0.22, "band", hint)
+            interval = estimate.interval.read(reading)
+            hint = f"{in_percent(interval.level)} interval ({interval.method})"
+            picture.bar(interval.low, interval.high, y - 0.22, y + 0.22, "band", hint)
         picture.line([(value, y - 0.36), (value, y + 0.36)], "whole", f"{estimate.method} {written(value)}")
     return picture
 
@@ -190,10 +191,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reliability:
-    """Each bin of probability that has weight: number, rows, weight, mean prediction and share of the class."""
+    """Each bin of probability that has weight: its rows, weight, mean prediction and share of the class."""
 
     name: str
-    bins: NDArray[np.int64]
     rows: NDArray[np.int64]
     weight: Floats
     predicted: Floats
@@ -207,7 +207,7 @@ class Reliability:
         used = np.flatnonzero(whole > 0)
         predicted = np.bincount(at, weights=weight * probability, minlength=BINS)[used] / whole[used]
         observed = np.bincount(at, weights=weight * hit, minlength=BINS)[used] / whole[used]
-        return cls(name, used, rows[used], whole[used].astype(np.float64), predicted, observed)
+        return cls(name, rows[used], whole[used].astype(np.float64), predicted, observed)
 
     @property
     def off(self) -> float:
@@ -238,7 +238,14 @@ def calibration_section(
     limits = thresholds(problem, predictions) if len(positive) == 1 else None
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     picture = reliability_picture(curves, limits, len(predictions), level)
-    return [Section("calibration", picture.title, [picture, Folded("Every bin in figures", [_table(curves)])])]
+    head = ["class", "rows", "off on average"]
+    rows: list[list[Any]] = [[each.name, number(int(each.rows.sum())), number(each.off)] for each in curves]
+    if len(curves) == 1:
+        head = ["mean predicted probability", "observed frequency", "rows"]
+        bins = (curves[0].predicted, curves[0].observed, curves[0].rows)
+        rows = [[*map(number, row)] for row in zip(*(each.tolist() for each in bins), strict=True)]
+    table = Section("", "Every bin in figures", [Table("Calibration", rows, head)])
+    return [Section("calibration", picture.title, [picture, table])]
 
 
 def reliability_picture(
@@ -257,8 +264,13 @@ def reliability_picture(
     )  # fmt: skip
     picture.line([(0, 0), (1, 1)], "limit")
     picture.name("observed as predicted", "limit", "line")
-    if limits is not None:
-        _mark(picture, limits)
+    low, high = limits or (0.0, 0.0)
+    if low < high:
+        picture.area([(low, 0), (high, 0)], [(low, 1), (high, 1)], "band")
+        picture.name(f"threshold of the folds, about {low:.2f} to {high:.2f}", "band")
+    elif limits is not None:
+        picture.line([(low, 0), (low, 1)], "whole")
+        picture.name(f"threshold {low:.3f}", "whole", "line")
     for colour, curve in enumerate(curves):
         for low, high, x in zip(*curve.interval(level), curve.predicted, strict=True):
             picture.line([(x, low), (x, high)], colour)
@@ -268,23 +280,3 @@ def reliability_picture(
         ]
         picture.series(hints, colour, f"{curve.name}, off by {100 * curve.off:.1f} points on average")
     return picture
-
-
-def _mark(picture: Picture, limits: tuple[float, float]) -> None:
-    low, high = limits
-    bottom, top = picture.y_range
-    if high > low:
-        picture.area([(low, bottom), (high, bottom)], [(low, top), (high, top)], "band")
-        picture.name(f"threshold of the folds, about {low:.2f} to {high:.2f}", "band")
-        return
-    picture.line([(low, bottom), (low, top)], "whole")
-    picture.name(f"threshold {low:.3f}", "whole", "line")
-
-
-def _table(curves: list[Reliability]) -> Table:
-    if len(curves) > 1:
-        rows = [[curve.name, number(int(curve.rows.sum())), number(curve.off)] for curve in curves]
-        return Table("Calibration", rows, ["class", "rows", "off on average"])
-    columns = zip(curves[0].predicted.tolist(), curves[0].observed.tolist(), curves[0].rows.tolist(), strict=True)
-    cells = [[number(predicted), number(observed), number(rows)] for predicted, observed, rows in columns]
-    return Table("Calibration", cells, ["mean predicted probability", "observed frequency", "rows"])

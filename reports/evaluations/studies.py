@@ -15,9 +15,9 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, Interval, in_percent
 from evenfold.estimates.selection import Choice
 from evenfold.estimates.studies import ratio_ends
-from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import Picture, around, ends, named, ticks
 from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Tile, Verdict, number, remarks
+from evenfold.splitters.errors import amount
 
 from .words import direction, labelled, valued, written
 
@@ -109,10 +109,7 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
 
 
 def fold_count_words(metric: str, part: pd.DataFrame) -> str:
-    """Return the sentence that decides: whether more folds move the score by more than its own standard error.
-
-    Compared is the pooled score, else the mean, with sd/sqrt(folds) at the fewest folds.
-    """
+    """Return the sentence that decides: whether more folds move the score by more than its error at the fewest."""
     reading = metric_of(metric)
     ordered = part.sort_values("n_splits")
     values = ordered["pooled"].astype(float).fillna(ordered["mean"].astype(float)).to_numpy()
@@ -194,17 +191,14 @@ def tuning_page(
     titles = [_params(each) + (" (chosen)" if i == choice.chosen else "") for i, each in enumerate(configurations)]
     rows = [[titles[i], number(scores[i]), number(spreads[i])] for i in order]
     head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
-    simpler = "" if choice.chosen == choice.best else (
-        f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within one standard "
-        "error, and comes first in the grid."
-    )  # fmt: skip
+    best = "" if choice.chosen == choice.best else f"{_params(configurations[choice.best])} has the best score."
     anew = [Tile(*labelled(nested, " of choosing anew in every fold"), "nested tuning")] if nested else []
     return Page(
         title=f"Tuning {what}".strip(),
         verdict=Verdict.NONE,
         lead=f"Take {_params(configurations[choice.chosen])}.",
         tiles=[*anew, *_tiles_of_choice(reading, choice, len(scores))],
-        findings=remarks("note", [simpler, *choice.notes]),
+        findings=remarks("note", [best, *choice.notes]),
         sections=[Section("configurations", picture.title, [picture]), *_search(reading, configurations, scores)],
         details=[Section("figures", f"Every configuration ({len(scores):,})",
                          [Table("Every configuration", rows, head)])],

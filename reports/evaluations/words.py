@@ -9,14 +9,8 @@ from math import floor, isfinite, log10
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
-from evenfold.manifests.tables.canonical import amount, verb
-from evenfold.reports.page import Table, Verdict, listed
-
-
-def read_ends(metric: Metric, interval: Interval) -> tuple[float, float]:
-    """Return the lower and the upper end of an interval as people read it."""
-    low, high = sorted((metric.shown(interval.low), metric.shown(interval.high)))
-    return low, high
+from evenfold.reports.page import Table, Verdict
+from evenfold.splitters.errors import amount, listed, verb
 
 
 def direction(metric: Metric) -> str:
@@ -42,9 +36,9 @@ def valued(metric: Metric, value: float, interval: Interval | None) -> tuple[str
     """Return a score and its interval in brackets, "" without one, as people read them."""
     if interval is None:
         return written(metric.shown(value)), ""
-    low, high = read_ends(metric, interval)
-    half = (high - low) / 2
-    return written(metric.shown(value), half), f"[{written(low, half)}, {written(high, half)}]"
+    read = interval.read(metric)
+    half = (read.high - read.low) / 2
+    return written(metric.shown(value), half), f"[{written(read.low, half)}, {written(read.high, half)}]"
 
 
 def headline(estimate: Estimate) -> tuple[str, str, str]:
@@ -103,10 +97,7 @@ def notes_of(estimates: Sequence[Estimate]) -> list[str]:
 
 
 def optimism(estimates: Sequence[Estimate]) -> str:
-    """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing.
-
-    The first of them is told in figures; those of the others stand in tables and tiles.
-    """
+    """Return one sentence about metrics whose training score lies beyond the interval, the first in figures."""
     beyond = [
         estimate
         for estimate in last_of(estimates)
@@ -129,10 +120,9 @@ def resolution(estimates: Sequence[Estimate]) -> str:
     level = next((in_percent(estimate.interval.level) for estimate, _ in resolutions if estimate.interval), "")
     if not smallest:
         return ""
-    return (
-        f"Resolution: from a model of another kind, differences below about {listed(smallest)} cannot be seen on these "
-        f"splits ({level}); variants of one model are compared row by row, and told apart sooner."
-    )
+    unseen = f"differences below about {listed(smallest, len(smallest))} cannot be seen on these splits ({level})"
+    variants = "variants of one model are compared row by row, and told apart sooner"
+    return f"Resolution: from a model of another kind, {unseen}; {variants}."
 
 
 def why_good(estimates: Sequence[Estimate], verdict: Verdict) -> str:

@@ -14,7 +14,8 @@ from evenfold.manifests.joined import Joined, compared_with_all
 from evenfold.manifests.manifest import ACTIVE, Manifest
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Draws, Labels
 from evenfold.manifests.store.state import is_numeric_target
-from evenfold.manifests.tables.canonical import amount, to_numpy
+from evenfold.manifests.tables.canonical import to_numpy
+from evenfold.splitters.errors import amount
 from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -186,10 +187,7 @@ def _add_split(seen: SplitData, i: int) -> None:
 
 
 def cumulative(seen: SplitData) -> tuple[Floats, Floats, dict[str, Floats]]:
-    """Return numbers from the target's 0.5 to its 99.5 % quantile, and the shares of rows up to each.
-
-    Of all rows, and of the rows of each named fold or part; empty where the target is of classes.
-    """
+    """Return numbers between the target's .5 and 99.5 % quantiles, the share of rows up to each, and that by fold."""
     if seen.target is None or not seen.target.numeric:
         return np.empty(0), np.empty(0), {}
     y = seen.target.values

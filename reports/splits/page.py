@@ -14,24 +14,10 @@ from evenfold.manifests.figures import NUMBERS, BalanceReport, RowsBalance, poin
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
-from evenfold.manifests.tables.canonical import amount, verb
 from evenfold.reports.charts import cut
-from evenfold.reports.page import (
-    Block,
-    Number,
-    Origin,
-    Page,
-    Paragraph,
-    Remark,
-    Section,
-    Table,
-    Tile,
-    Verdict,
-    facts,
-    listed,
-    number,
-)
+from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
 from evenfold.reports.splits.data import target_gap
+from evenfold.splitters.errors import amount, listed, verb
 
 from .data import MOST_LINES, SplitData, group_sizes, see
 from .pictures import largest_group, split_pictures
@@ -67,7 +53,7 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         shares = [f"{100 * part.size / total:.1f} % {name}" for name, part in seen.parts.items()]
         places = dict(zip(seen.places, seen.balance.measured, strict=True))
         table = places_table("part", seen.balance, [(name, places[name]) for name in seen.parts])
-        sections.insert(0, Section("parts", listed(shares), [table]))
+        sections.insert(0, Section("parts", listed(shares, len(shares)), [table]))
     if seen.balance.attributes:
         attribute, measured = max(seen.balance.attributes.items(), key=lambda each: each[1].worst)
         title = f"Every fold has its share of {attribute} within {100 * measured.worst:.1f} points"
@@ -113,7 +99,7 @@ def _lead(seen: SplitData) -> str:
     rows = amount(seen.balance.n_rows, "row")
     if seen.parts:
         shares = [f"{name} {part.size:,}" for name, part in seen.parts.items()]
-        return f"{rows} in {amount(len(shares), 'part')}: {listed(shares)}.{_apart(manifest)}"
+        return f"{rows} in {amount(len(shares), 'part')}: {listed(shares, len(shares))}.{_apart(manifest)}"
     repeats = manifest.membership.n_repeats
     often = f", {amount(repeats, 'time')}" if repeats > 1 else ""
     group = " and no ".join(manifest.spec.columns.grouped)
@@ -185,15 +171,11 @@ def _beside(seen: SplitData, name: str) -> list[Block]:
     return [Paragraph(f"Rows of {report.classes[rare]} in each {seen.unit}: {', '.join(f'{n:,}' for n in rows)}.")]
 
 
-def _percent(share: float) -> Number:
-    return number(share, f"{share:.1%}")
-
-
 def _attributes(balance: BalanceReport) -> Iterator[Table]:
     for name, attribute in balance.attributes.items():
         places = [place for place in attribute.places if any(place)]
         rows = [
-            [level, *map(_percent, (share, min(held), max(held)))]
+            [level, *(number(each, f"{each:.1%}") for each in (share, min(held), max(held)))]
             for level, share, held in zip(attribute.levels, attribute.shares, zip(*places, strict=True), strict=True)
         ]
         yield Table(f"Shares of {name}", rows, [name, "all rows", "least of a fold", "most of a fold"])
@@ -208,10 +190,13 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     drawn = [(seen.names[fold.split], fold) for fold in seen.balance.folds[:MOST_ROWS]]
     note = f"The first {len(drawn):,} of {manifest.n_splits:,}; others are in balance.json."
     table = places_table("split", seen.balance, drawn, note if len(drawn) < manifest.n_splits else "")
+    held = [[manifest.membership.code_name(int(code)), number(n)] for code, n in counts(manifest).items()]
+    sizes, head = held[:MOST_ROWS], ["fold or part", "rows"]
+    codes = Table("Rows of each fold or part", sizes, head, cut(len(sizes), len(held)))
     return [
         *([] if seen.parts else [Section("folds", title, [table])]),
         Section("balance", "How even, in figures", balance_blocks(seen.balance)),
-        Section("codes", "Rows of each fold or part", [_sizes(manifest)]),
+        Section("codes", "Rows of each fold or part", [codes]),
         *checks_section(audit),
         Section("asked", f"What was asked: {manifest.spec.strategy}", [_asked_of(manifest)]),
         Section("identity", f"Identity {manifest.split_id[:12]}", [_identity_of(manifest)]),
@@ -245,13 +230,6 @@ def balance_blocks(balance: BalanceReport) -> list[Block]:
         return [table]
     more = "No: that is proved" if reach.optimal else f"By a cost of at most {reach.gap:.3g} of {reach.cost:.3g}"
     return [table, Paragraph(f"Could whole groups be more even? {more}.")]
-
-
-def _sizes(manifest: Manifest) -> Table:
-    held = counts(manifest)
-    drawn = list(held.items())[:MOST_ROWS]
-    rows = [[manifest.membership.code_name(int(code)), number(n)] for code, n in drawn]
-    return Table("Rows of each fold or part", rows, ["fold or part", "rows"], cut(len(drawn), len(held)))
 
 
 def checks_section(audit: Audit | None) -> list[Section]:

@@ -11,9 +11,9 @@ from evenfold.estimates.results import rounded
 from evenfold.manifests.figures import points
 from evenfold.manifests.manifest import ACTIVE
 from evenfold.manifests.membership import Draws
-from evenfold.manifests.tables.canonical import amount
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut, ends, short
 from evenfold.reports.splits.data import random_distance, random_share, target_gap
+from evenfold.splitters.errors import amount
 from numpy.typing import NDArray
 
 from .data import MOST_COUNT, MOST_SPLITS, Floats, SplitData, cumulative, evenness, group_sizes

@@ -24,7 +24,6 @@ from evenfold.manifests.tables.canonical import infer_type, listed
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.read import source_of
 from evenfold.reports import Origin, Page, verdict_of
-from evenfold.reports.page import text_of
 from evenfold.reports.splits.data import see
 from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
@@ -205,7 +204,7 @@ def _publish(split: SplitRef, report: BalanceReport, page: Page, run_id: str) ->
     top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
     text = page_note(page, {f"Run {run_id} in MLflow": page_on_server(split, run_id)}, places)
     publish(f"split-{split.name}", f"{top}\n\n{text}", f"What the newest split of {split.name} is, and how even.")
-    rows: list[dict[str, object]] = [dict(zip(places.head, map(text_of, row), strict=True)) for row in places.rows]
+    rows: list[dict[str, object]] = [dict(zip(places.head, map(str, row), strict=True)) for row in places.rows]
     publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
 
 
