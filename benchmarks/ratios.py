@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests import Plan, decide, join_rows, measure, verify, write_manifest
-from evenfold.manifests.decision import BYTES_A_GROUP, BYTES_OF_ROWS
+from evenfold.manifests.spill import BYTES_A_GROUP, BYTES_OF_ROWS
 from evenfold.splitters import ForwardChaining, HashSplit, ShuffleSplit
 from sklearn import model_selection as sklearn
 

@@ -10,8 +10,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import amount, is_pseudonym, listed
-from evenfold.manifests.tables.keys import Lookup, WhichRows, digest_keys, key_table, positions_in
+from evenfold.manifests.tables.canonical import amount, digest_keys, is_pseudonym, listed
+from evenfold.manifests.tables.keys import Lookup, WhichRows, key_table, positions_in
 from evenfold.manifests.tables.read import read_table, source_of
 from evenfold.splitters import Pair, SplitError, Splitter, Stream
 from evenfold.splitters.errors import Displayed, above

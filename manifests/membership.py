@@ -13,10 +13,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import STRETCH
+import pyarrow.compute as pc
+from evenfold.manifests.tables.canonical import STRETCH, amount, listed, verb
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import DrawSplitter, Pair, Rows, SplitError, Splitter
 from evenfold.splitters.base import Kind as Kind, pairs_of_labels, tested_codes
+from evenfold.splitters.errors import shown
 from evenfold.splitters.numbers import encode
 from numpy.typing import NDArray
 
@@ -363,3 +365,22 @@ def fold_columns(names: Sequence[str]) -> list[str]:
 def codes_in(rows: pa.Table) -> Codes:
     """Return the codes (rows by repeats) of a table of assignments or of groups."""
     return np.column_stack([rows.column(name).to_numpy() for name in fold_columns(rows.column_names)])
+
+
+def in_several_folds(table: pa.Table, columns: list[str], fold: str) -> pa.Table:
+    """Return the different values of ``columns`` whose rows are in several folds, those left out aside."""
+    used = table.filter(pc.not_equal(table.column(fold), EXCLUDED))
+    held = used.group_by(columns).aggregate([(fold, "count_distinct")])
+    return held.filter(pc.greater(held.column(f"{fold}_count_distinct"), 1))
+
+
+def require_one_fold(table: pa.Table, key: list[str], fold: str) -> None:
+    """Raise SplitError where rows of one key are in several folds."""
+    torn = in_several_folds(table, key, fold)
+    if torn.num_rows:
+        name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
+        raise SplitError(
+            f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "
+            f"{shown(first)!r}): what is learnt in one fold is known in the other. Leave these rows out of one, or "
+            f"split anew with group {listed(map(repr, key))}."
+        )

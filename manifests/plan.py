@@ -1,50 +1,139 @@
-"""From a specification and data to a manifest."""
+"""From a specification and data to a manifest: what is asked, the rows in key order, and the decision."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import (
     STRETCH,
-    amount,
     canonical_table,
     coded,
+    column_types,
     digests_of,
+    fingerprint,
     key_order,
-    listed,
     require_columns,
     to_numpy,
-    verb,
 )
-from evenfold.manifests.tables.keys import fingerprint, key_table, key_values, label_ends, matured, with_keys
-from evenfold.manifests.tables.read import source_of
+from evenfold.manifests.tables.keys import key_table, key_values, label_ends, matured, with_keys
+from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, source_of
 from evenfold.manifests.tables.source import NO_ONE_TYPE, Source
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
-from evenfold.splitters.errors import shown
 from evenfold.splitters.kernels import HOLDOUT, Stream
 from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.wrappers import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray
 
-from .fields import Algorithm
+from .fields import Algorithm, EngineName, LockedPart
 from .manifest import Manifest
-from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
-from .spec import SplitSpec, read_spec, require_roles
+from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs, require_one_fold
+from .spec import Columns, SplitSpec, name_of, read_spec, require_roles
+from .spill import require_room_to_decide, spilled
 from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
+from .store.stored import StoredManifest
+from .store.write import write_manifest
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 Decided = tuple[Membership, pa.Table | None, State | None]
-
-
 Ordered = tuple[SplitSpec, dict[str, str], pa.Table, pa.Table | None]
+
+
+CLUSTERS: dict[str, EngineName] = {"dask": "dask", "pyspark": "spark"}  # by the package of a frame that lies there
+
+
+@overload
+def decide(spec: Any = None, data: Any = None, *, to: str | Path, **fields: Any) -> StoredManifest: ...
+@overload
+def decide(spec: Any = None, data: Any = None, **fields: Any) -> Manifest: ...
+def decide(
+    spec: Any = None,
+    data: Any = None,
+    *,
+    engine: EngineName = "auto",
+    memory: str | int | None = None,
+    to: str | Path | None = None,
+    **fields: Any,
+) -> Manifest:
+    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
+
+    Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
+
+    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
+    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
+    written then. O(n log n).
+
+    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
+    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
+    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
+    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
+    """
+    if data is None or isinstance(data, (SplitSpec, Mapping)):  # decide(df, key=...) names the data first
+        spec, data = data, spec
+    if fields or spec is None:
+        spec = specification(data, spec, **fields)
+    if to is None:
+        if engine not in ("auto", "memory"):
+            raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
+        return Plan(spec, data).decide()
+    return StoredManifest(write_manifest(planned(spec, data, engine=engine, memory=memory, to=to).decide(), to))
+
+
+def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
+    """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
+    overrides: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+    if not overrides and isinstance(spec, SplitSpec) and "name" in spec.model_fields_set:
+        return spec
+    base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
+    columns = {role: value for role in Columns.model_fields if (value := overrides.pop(role, None))}
+    counted = {name: overrides.pop(name) for name in ("n_splits", "parts") if name in overrides}
+    params = overrides.pop("params", {})
+    if "holdout" in overrides:
+        overrides["holdout"] = {**(base.get("holdout") or {}), "fraction": overrides["holdout"]}
+    merged = base | overrides | {"name": overrides.get("name") or base.get("name") or name_of(data)}
+    # What is no mapping is refused with the rest of the specification.
+    merged["params"] = {**base.get("params", {}), **params, **counted} if isinstance(params, Mapping) else params
+    # One group that is given takes the place of several that the specification names.
+    before = base.get("columns", {}).items()
+    merged["columns"] = {role: name for role, name in before if role != "entities" or "group" not in columns} | columns
+    return read_spec(merged)
+
+
+def planned(
+    spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
+) -> Plan:
+    """Return the plan of a split, its columns in memory or sorted on the disk of ``to``; nothing is decided yet.
+
+    What was sorted there takes its room until the plan is forgotten, and has no name.
+    """
+    request = read_spec(spec)
+    source = source_of(data, dict(request.types))
+    require_columns([*request.columns.roles(), *request.types], source.names)
+    names = used_columns(request, request.splitter().needs) if request.strategy else request.columns.roles()
+    if engine == "auto":
+        theirs = CLUSTERS.get(type(source.native).__module__.partition(".")[0])
+        engine = theirs or ("memory" if fits_in_memory(source, names or source.names[:1], memory) else "duckdb")
+    if engine == "memory":
+        return Plan(request, source)
+    if not names:  # then rows are nothing but their numbers
+        n = source.n_rows or sum(part.num_rows for part in source.batches(source.names[:1]))
+        return Plan(request, pa.table({"row": np.arange(n)}), in_order=True)
+    table = spilled(source, names, request.types, request.columns.key, engine, bytes_of_memory(memory), Path(to))
+    try:
+        plan = Plan(request, table, in_order=True)
+    except SplitError as error:
+        # The places that it names are those of sorted rows.
+        where = " Rows are counted in key order." if "first at" in str(error) else ""
+        raise type(error)(f"{error}{where}") from None
+    require_room_to_decide(plan, memory)
+    return plan
 
 
 def in_key_order(
@@ -58,16 +147,17 @@ def in_key_order(
     Columns that are canonical already stay where they lie on disk. Raises SplitError for missing values and for keys
     that repeat.
     """
-    rows, waiting = matured(read, spec, {**types, **spec.types}, known)
+    rows, waiting = matured(read, spec, {**types, **spec.types}, known) if spec.may_wait else (read, None)
     table = rows.select(used) if is_canonical else canonical_table(rows, used, {**types, **spec.types})
     spec.require_complete(table.drop_columns(spec.columns.key))
-    spec, kinds, table = with_keys(table, spec, types)
-    key = spec.key_names
+    kinds, key = dict(types) or column_types(table), spec.key_names
+    if spec.key_encoding:
+        spec, kinds, table = with_keys(table, spec, types)
     try:
         order = key_order(table, key) if key else None
     except SplitError:
         if spec.columns.fold in used:  # of rows of one key in several folds the folds are wrong, not the key
-            _require_one_fold(table, key, str(spec.columns.fold))
+            require_one_fold(table, key, str(spec.columns.fold))
         raise
     table = table if order is None else table.take(order)
     if waiting is not None:
@@ -76,25 +166,6 @@ def in_key_order(
         key_order(pa.concat_tables([table.select(key), waiting]), key)  # unique among all
         waiting = waiting if order is None else waiting.take(order)
     return spec, kinds, table, waiting
-
-
-def in_several_folds(table: pa.Table, columns: list[str], fold: str) -> pa.Table:
-    """Return the different values of ``columns`` whose rows are in several folds, those left out aside."""
-    used = table.filter(pc.not_equal(table.column(fold), EXCLUDED))
-    held = used.group_by(columns).aggregate([(fold, "count_distinct")])
-    return held.filter(pc.greater(held.column(f"{fold}_count_distinct"), 1))
-
-
-def _require_one_fold(table: pa.Table, key: list[str], fold: str) -> None:
-    """Raise SplitError where rows of one key are in several folds."""
-    torn = in_several_folds(table, key, fold)
-    if torn.num_rows:
-        name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
-        raise SplitError(
-            f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "
-            f"{shown(first)!r}): what is learnt in one fold is known in the other. Leave these rows out of one, or "
-            f"split anew with group {listed(map(repr, key))}."
-        )
 
 
 class Plan:
@@ -160,12 +231,13 @@ class Plan:
         if len(groups) > 1:  # several entities side by side
             codes = np.column_stack([each.codes for each in groups])
             group = Coded(codes, [each.levels for each in groups], tuple(columns.grouped))
+        places = self.table.select(columns.coordinates).columns if needs.coordinates else []
         roles = {
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
             "time": to_numpy(column(columns.time)) if needs.time and columns.time else None,
             "fixed": to_numpy(column(columns.fold)) if needs.fixed and columns.fold else None,
             "label_end": label_ends(self.spec, column) if needs.label_end else None,
-            "coordinates": places_of(self.table, columns.coordinates) if needs.coordinates else None,
+            "coordinates": np.column_stack([*map(to_numpy, places)]) if places else None,
         }
         names = {} if columns.stratify else {"y": f"target {columns.target!r}"}
         return self.splitter.rows(
@@ -233,9 +305,9 @@ class Plan:
         table = GroupTable(self.table, columns, needs)
         rows = table.rows()
         self.splitter.check(rows)
-        locked = self._locked_among(rows)
-        if locked is None:
+        if self.spec.holdout is None:
             return table, None, rows
+        locked = _locked_among(rows, self.spec.holdout)
         mask = np.ones(rows.n_groups, dtype=np.bool_)
         mask[locked] = False
         left = self.table.filter(pa.array(mask[table.groups]))
@@ -243,19 +315,11 @@ class Plan:
         self.splitter.check(rest)
         return table, (locked, np.flatnonzero(mask)), rest
 
-    def _locked_among(self, rows: Rows) -> NDArray[np.int64] | None:
-        """Return the rows, or the groups of a table of groups, that are locked first; None where nothing is."""
-        holdout = self.spec.holdout
-        if holdout is None:
-            return None
-        check_fraction(holdout.fraction, rows)
-        return locked_rows(rows, holdout.fraction, Stream(holdout.seed, HOLDOUT))
-
     def _parted(self, rows: Rows) -> Parted | None:
         """Return the positions of the locked rows, and of those left to split; None where nothing is locked."""
-        locked = self._locked_among(rows)
-        if locked is None:
+        if self.spec.holdout is None:
             return None
+        locked = _locked_among(rows, self.spec.holdout)
         # Not all others: what time or groups keep from being learnt from beside the locked rows is in neither.
         rest = rest_of(self.splitter, rows, locked)
         self.splitter.check(rows.take(rest))
@@ -291,6 +355,12 @@ def _by_key(splitter: HashSplit, keys: pa.Table) -> NDArray[Any]:
     return np.concatenate([splitter.labels_of(key_values(part)).astype(labels) for part in parts])
 
 
+def _locked_among(rows: Rows, holdout: LockedPart) -> NDArray[np.int64]:
+    """Return the rows, or the groups of a table of groups, that are locked first."""
+    check_fraction(holdout.fraction, rows)
+    return locked_rows(rows, holdout.fraction, Stream(holdout.seed, HOLDOUT))
+
+
 def _among_all(codes: NDArray[Any], parted: Parted | None, n: int) -> NDArray[Any]:
     """Return the codes of all rows: locked, as given for those left to split, and excluded for any others."""
     if parted is None:
@@ -299,11 +369,6 @@ def _among_all(codes: NDArray[Any], parted: Parted | None, n: int) -> NDArray[An
     among[parted[0]] = LOCKED
     among[parted[1]] = codes
     return among
-
-
-def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:
-    """Return the columns of coordinates of a canonical table side by side."""
-    return np.column_stack([to_numpy(table.column(name)) for name in names])
 
 
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
@@ -319,18 +384,16 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
 
 def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     """Return the strategy where none is named; ``numeric``: whether a column holds numbers to predict."""
-    columns, parts = spec.columns, "parts" in spec.params
-    if columns.fold:
-        return "Predefined"
-    if columns.coordinates:
-        return "SpatialBlockKFold"
-    if columns.time:
-        return "TimeSplit" if parts else "ForwardChaining"
-    if columns.grouped:
-        return "BalancedGroupSplit" if parts else "BalancedGroupKFold"
-    balanced = columns.shared_out
-    if len(balanced) != 1:
-        return ("StratifiedSplit" if parts else "BalancedKFold") if balanced else "RandomSplit" if parts else "KFold"
-    if numeric(balanced[0]):
-        return "FractionalStratifiedSplit" if parts else "SortedStratifiedKFold"
-    return "StratifiedSplit" if parts else "StratifiedKFold"
+    columns, balanced = spec.columns, spec.columns.shared_out
+    names = (
+        (columns.fold, "Predefined", "Predefined"),
+        (columns.coordinates, "SpatialBlockKFold", "SpatialBlockKFold"),
+        (columns.time, "ForwardChaining", "TimeSplit"),
+        (columns.grouped, "BalancedGroupKFold", "BalancedGroupSplit"),
+        (not balanced, "KFold", "RandomSplit"),
+        (len(balanced) > 1, "BalancedKFold", "StratifiedSplit"),
+    )
+    chosen = next(((folds, parts) for named, folds, parts in names if named), ("StratifiedKFold", "StratifiedSplit"))
+    if chosen[0] == "StratifiedKFold" and numeric(balanced[0]):
+        chosen = ("SortedStratifiedKFold", "FractionalStratifiedSplit")
+    return chosen["parts" in spec.params]

@@ -21,13 +21,14 @@ from evenfold.manifests.tables.canonical import (
 )
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.base import parameters_of, strategy_of, strategy_recipe
-from evenfold.splitters.errors import reason_of, require_readable, shown
+from evenfold.splitters.errors import is_address, reason_of, require_readable, shown
 from evenfold.splitters.numbers import digest_json, plain_numbers, require_bounded, require_present
 from evenfold.splitters.untrusted import read_document
 from pydantic import Field, ValidationError, model_validator
 
 from .fields import Algorithm, GateLimits, KeyEncoding, Length, LockedPart, Names, Strict, Whole, also, explain
 
+FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
 ROW_KEY = "row_key"  # the pseudonym in place of a key
 ENORMOUS = 1e150  # of larger numbers no variance can be had: the largest float is about 1.8e308
 LET_WAIT = (
@@ -52,6 +53,13 @@ def name_like(text: str) -> str:
     )
     plain = plain.lstrip("._-")[:100].encode()[:200].decode(errors="ignore")
     return plain if plain == text else plain.rstrip("._-")
+
+
+def name_of(data: Any) -> str:
+    """Return what a split of some data is called where nobody says: as their file, or by the digest of a frame."""
+    place = str(data).removesuffix(".gz").rpartition("#")[2] if is_address(data) else str(data).removesuffix(".gz")
+    stem = Path(place).stem if isinstance(data, (str, Path)) else ""
+    return f"table-{stem[:8]}" if FRAME.fullmatch(stem) else name_like(stem) or "split"
 
 
 class Columns(Strict):
@@ -215,7 +223,7 @@ class SplitSpec(Strict):
                 raise ValueError(f"{field}: {value} needs a {role} column; name it, or leave {field} out")
         if self.name != name_like(self.name):
             raise ValueError(f"the name {self.name!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
-        if columns.target in self.pseudonyms():
+        if self.key_encoding and columns.target in self.pseudonyms():
             raise ValueError(
                 f"the target {columns.target} cannot be encoded, for a model learns it; name another column to "
                 "stratify or as the group, or leave that role out of key_encoding.encode"

@@ -15,18 +15,22 @@ from contextlib import closing
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, whole
+from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, numbered, whole
+from evenfold.manifests.tables.read import require_rows, room_of
 from evenfold.manifests.tables.source import ParquetFiles, Source, no_rows, quoted
-from evenfold.splitters import SplitError
+from evenfold.splitters import HashSplit, SplitError
 from evenfold.splitters.errors import reason_of
 
 from .store.write import aside
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 SPILLED = ".spilling"  # what a folder is called for what is on disk for a while
 # What engines compare alike everywhere: times and dates as the integers that they are.
@@ -250,3 +254,23 @@ def _of_batches(make: Make, names: list[str] | None, batches: Iterator[pa.Record
         for table in tables:
             types = (pa.string() if pa.types.is_large_string(kind) else kind for kind in table.schema.types)
             yield from table.cast(pa.schema(zip(table.column_names, types, strict=True))).to_batches()
+
+
+# Of the table of groups, with three classes, as it was seen at four million groups; more where groups are texts, of 14
+# letters. And of each row its group and class.
+BYTES_A_GROUP, OF_TEXT, BYTES_OF_ROWS = 225, 110, 18
+
+
+def require_room_to_decide(plan: Plan, memory: str | int | None) -> None:
+    """Raise SplitError where what a strategy is given of each row takes more than there is."""
+    strategy, types = str(plan.spec.strategy), {field.name: field.type for field in plan.table.schema}
+    if plan.packs_groups:
+        group = str(plan.spec.columns.group)
+        each, n = BYTES_A_GROUP + OF_TEXT * pa.types.is_large_string(types[group]), plan.n
+        if n * (each + BYTES_OF_ROWS) > room_of(memory):  # to count groups is a pass over the rows
+            n = len(numbered(plan.table.column(group))[1])
+        require_rows(n, each + BYTES_OF_ROWS * plan.n // n, strategy, memory, "groups")
+    elif not isinstance(plan.splitter, HashSplit) or plan.spec.holdout is not None:
+        seen = [kind for name, kind in types.items() if plan.splitter.needs.key or name not in plan.key]
+        bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in seen)
+        require_rows(plan.n, bytes_a_row, strategy, memory, instead=", or split by groups or HashSplit")

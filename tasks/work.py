@@ -18,8 +18,7 @@ from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.results import MOST_FOLDS
 from evenfold.manifests import Manifest, NoRoomError, SplitSpec, digest_json
 from evenfold.manifests.balance import columns_of_folds, levels_of
-from evenfold.manifests.plan import places_of
-from evenfold.manifests.tables.canonical import coded
+from evenfold.manifests.tables.canonical import coded, to_numpy
 from evenfold.manifests.tables.keys import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
@@ -224,7 +223,7 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
         if name is None or spec.missing_group == "refuse":
             return name
         return coded(manifests.canonical_table(table, [name], spec.types).column(name)).codes
-    read = places_of(manifests.canonical_table(table, places, spec.types), places)
+    read = np.column_stack([*map(to_numpy, manifests.canonical_table(table, places, spec.types).columns)])
     rows = Rows.of(needs=Needs(coordinates=True), coordinates=read)
     groups: NDArray[np.int64] | None = spec.splitter().prepared(rows).groups
     return groups

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.balance import PART_OF
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, fold_columns
-from evenfold.manifests.plan import Plan, in_several_folds
+from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, fold_columns, in_several_folds
+from evenfold.manifests.plan import Plan
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in

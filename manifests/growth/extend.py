@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import LOCKED, UNKNOWN
-from evenfold.manifests.plan import in_key_order, used_columns
+from evenfold.manifests.plan import Plan, in_key_order, used_columns
 from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
 from evenfold.manifests.store.write import write_manifest
-from evenfold.manifests.tables.canonical import amount, digests_of, listed, verb
-from evenfold.manifests.tables.keys import fingerprint, positions_in
+from evenfold.manifests.tables.canonical import amount, digests_of, fingerprint, listed, verb
+from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import read_table
-from evenfold.splitters import Predefined, SplitError, all_strategies
+from evenfold.splitters import Predefined, Repeated, SplitError, all_strategies
 from evenfold.splitters.errors import shown
+from numpy.typing import NDArray
 
 from .assign import Growth, Ints, Merged, grow
 
@@ -210,3 +211,34 @@ class Arrival:
         self.back = self.known[self.status == DELETED]
         # A row that was deleted and stands in the data again is in use: extending sets its status back.
         self.in_use = ~np.isin(self.status, (NEW, QUARANTINED))
+
+
+WHOLE = frozenset({"exhaustive", "trains_on_rest"})
+
+
+def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray[Any]:
+    """Return the folds of the repeats that make a manifest's folds ``n_repeats``: rows by further repeats.
+
+    ``rows``: the columns of the specification's roles, of the rows in use that are not locked, in key order. The
+    strategy is the manifest's own under other seeds, as ``Repeated`` has it: groups stay whole, and asking for more
+    repeats leaves the first ones as they are. Raises SplitError where the strategy has no other folds.
+    """
+    spec, splitter = manifest.spec, manifest.splitter
+    if manifest.kind == "draws":
+        raise SplitError(f"{spec.strategy} draws rows, and more draws of it are its repeats; ask for more (n_splits).")
+    if not splitter.promises >= WHOLE:
+        raise SplitError(f"{spec.strategy} has no other folds that test each row once by a model of all other rows.")
+    name = {"strategy": spec.strategy, "params": spec.params}
+    strategy = spec.params["strategy"] if isinstance(splitter, Repeated) else name
+    again = Repeated(strategy, n_repeats, random_state=spec.seed)
+    again.inner()  # what cannot be repeated says so itself
+    types = {name: kind for name, kind in manifest.types.items() if name in rows.column_names}
+    repeated = spec.model_copy(
+        update={"strategy": "Repeated", "params": {"strategy": strategy, "n_repeats": n_repeats},
+                "holdout": None, "on_immature": "use", "types": spec.types | types}
+    )  # fmt: skip
+    plan = Plan(repeated, rows)
+    keys = None if manifest.keys is None else manifest.keys.take(pa.array(manifest.in_use.unlocked))
+    if keys is not None and not plan.table.select(plan.key).equals(keys.cast(plan.table.select(plan.key).schema)):
+        raise SplitError(f"the keys of the rows are not those of {manifest.name} {manifest.version}.")
+    return np.asarray(again.decide(plan.rows()))[:, manifest.membership.n_repeats :]

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.manifests.membership import EXCLUDED, UNKNOWN, Membership, fold_column
+from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, Membership, fold_column
 from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import Needs, Predefined, Rows, Splitter
@@ -62,11 +62,9 @@ def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, floa
         shares = {code: parts[name] for name, code in codes.items()}
     else:
         shares = {fold: 1.0 / n_folds for fold in range(n_folds)}
-    if not locked:
-        return shares
     # The locked part is drawn first; the strategy shares out what it leaves.
     shares = {code: share * (1.0 - locked) for code, share in shares.items()}
-    return shares | {-2: shares.get(-2, 0.0) + locked}
+    return shares | ({LOCKED: shares.get(LOCKED, 0.0) + locked} if locked else {})
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,7 @@ class State:
 
     def to_json(self) -> Remembered:
         """Return what a header holds; what is None is left out."""
-        shares = None if self.shares is None else [[code, share] for code, share in self.shares.items()]
-        values = {"shares": shares, "edges": self.edges, "classes": self.classes, "counts": self.counts}
+        values = vars(self) | {"shares": None if self.shares is None else [*self.shares.items()]}
         return cast(Remembered, {name: value for name, value in values.items() if value is not None})
 
     @property
@@ -108,14 +105,15 @@ class State:
             return np.zeros(n, dtype=np.int64), self
         if self.edges is not None and not isinstance(y, Coded):
             return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
-        by_name = {_name(level): number for number, level in enumerate(self.classes or ())}
         columns: list[Classed] = [encode(y, "y")]
         if isinstance(y, Coded) and y.codes.ndim == 2:
             columns = list(zip(y.codes.T, y.levels, strict=True))
         codes, levels = _classed(columns, n)
-        numbers = [by_name.setdefault(_name(level), len(by_name)) for level in levels or ()]
-        new = [list(name) if isinstance(name, tuple) else name for name in list(by_name)[len(self.classes or ()) :]]
-        return np.array(numbers, dtype=np.int64)[codes], replace(self, classes=[*(self.classes or ()), *new])
+        names = [tuple(each) if isinstance(each, list) else each for each in [*(self.classes or ()), *(levels or ())]]
+        by_name = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        numbers = np.array([by_name[name] for name in names[len(self.classes or ()) :]], dtype=np.int64)
+        classes = [list(name) if isinstance(name, tuple) else name for name in by_name]
+        return numbers[codes], replace(self, classes=classes)
 
 
 Classed = tuple[NDArray[Any], Sequence[Any]]  # the codes of a column's rows, and what they stand for
@@ -129,13 +127,17 @@ def _classed(columns: Sequence[Classed], n: int) -> tuple[NDArray[Any], list[Any
     """
     if not columns:
         return np.zeros(n, dtype=np.int8), None
+    columns = [
+        (codes, [level if isinstance(level, (str, int, float, bool)) else str(level) for level in levels])
+        for codes, levels in columns
+    ]
     if len(columns) == 1:
-        return columns[0][0], [plain(level) for level in columns[0][1]]
+        return columns[0]
     strata: Any = 0
     for codes, levels in columns:  # numbered anew each time, so that the product of many columns does not overflow
         strata = pd.factorize(strata * len(levels) + codes)[0]
     first = np.unique(strata, return_index=True)[1]
-    rows = zip(*([plain(levels[code]) for code in codes[first].tolist()] for codes, levels in columns), strict=True)
+    rows = zip(*([levels[code] for code in codes[first].tolist()] for codes, levels in columns), strict=True)
     return strata, [list(row) for row in rows]
 
 
@@ -179,15 +181,6 @@ def held_of(shares: Mapping[int, float], codes: NDArray[Any], strata: NDArray[An
     places = np.array(list(shares)) - UNKNOWN  # from the least code on
     n_codes = max(int(codes.max(initial=UNKNOWN)) - UNKNOWN, int(places.max())) + 1
     return np.stack([cell_counts(column, strata, n_codes, n_strata, UNKNOWN)[places] for column in codes.T])
-
-
-def plain(value: Any) -> Any:
-    """Return a class as JSON holds it."""
-    return value if isinstance(value, (str, int, float, bool)) else str(value)
-
-
-def _name(level: Any) -> Any:
-    return tuple(level) if isinstance(level, list) else level
 
 
 def cell_counts(

@@ -201,6 +201,8 @@ def describe(manifest: Manifest) -> Header:
     born, state, parts = manifest.born, manifest.state, manifest.membership.parts
     rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
     shares = (state and state.shares) or {}
+    codes, counts = (each.tolist() for each in np.unique(manifest.in_use.column(), return_counts=True))
+    few = len(codes) <= MOST_COUNTED_FOLDS  # rows in use of each, of the first repeat
     return {
         "schema": SCHEMA,
         "name": manifest.name,
@@ -215,17 +217,10 @@ def describe(manifest: Manifest) -> Header:
         "algorithm": manifest.algorithm | {"portable": manifest.splitter.portable},
         "n_rows": manifest.n,
         "n_splits": manifest.n_splits,
-        "counts": counts(manifest),
+        "counts": {str(code): count for code, count in zip(codes, counts, strict=True)} if few else {},
         "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
         "state": None if state is None else state.to_json(),
         "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
         "files": [],
     }
-
-
-def counts(manifest: Manifest) -> dict[str, int]:
-    """Return the rows of each code in use (of the first repeat), in order; left empty above 1,000 folds."""
-    codes, rows = np.unique(manifest.in_use.column(), return_counts=True)
-    few = codes.size <= MOST_COUNTED_FOLDS
-    return {str(code): count for code, count in zip(codes.tolist(), rows.tolist(), strict=True)} if few else {}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import amount as amount, listed as listed, meant, reason_of, shown, verb as verb
-from evenfold.splitters.numbers import Coded, first_rows, require_present, stable_order
+from evenfold.splitters.numbers import Coded, digest_json, first_rows, require_present, stable_order
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
@@ -266,6 +266,23 @@ def digests_of(table: pa.Table) -> Digests:
     return {"rows": table.num_rows, "columns": columns}
 
 
+def digest_keys(keys: pa.Table | None, n: int) -> str:
+    """Return the SHA-256 of the keys in key order; without keys the position is the key and the count is enough."""
+    if keys is None:
+        return digest_json({"positions": n})
+    return digest_json([digest_column(keys.column(name)).hex() for name in keys.column_names])
+
+
+def fingerprint(digests: Digests, waiting: pa.Table | None = None) -> str:
+    """Return what names the content of a canonical table in key order, and the keys of rows that wait beside it.
+
+    Independent of container, width of types, column order and row order (the table comes in key order).
+    One changed value, one row more or less, or another type changes it.
+    """
+    content = digest_json(digests)
+    return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
+
+
 def require_years(column: pa.ChunkedArray, name: str) -> None:
     """Raise SplitError for times that Python's own cannot say."""
     if pa.types.is_temporal(column.type):
@@ -281,10 +298,13 @@ def require_none(odd: pa.ChunkedArray, name: str, what: str, mend: str) -> None:
         raise SplitError(f"column {name!r} {what} {where}; {mend} first.")
 
 
-def require_key(column: pa.ChunkedArray, name: str) -> None:
-    """Raise SplitError where a key column has missing values, counting them."""
-    if column.null_count:
-        require_present(to_numpy(column), f"key column {name!r}", "every row needs a key.")
+def require_keys(table: pa.Table, key: list[str]) -> None:
+    """Raise SplitError where a key column of a canonical table has missing values, counting them."""
+    for name in key:
+        column = table.column(name)
+        if column.null_count:
+            require_present(to_numpy(column), f"key column {name!r}", "every row needs a key.")
+        require_years(column, name)
 
 
 STRETCH = 1 << 20
@@ -296,9 +316,7 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     Numbers and times by value (by our own kernel, several times faster than Arrow's), text by UTF-8 bytes, several
     columns lexicographically. Raises SplitError where a key is missing or stands in more than one row.
     """
-    for name in key:
-        require_key(table.column(name), name)
-        require_years(table.column(name), name)
+    require_keys(table, key)
     keys = table.select(key)
     if _ascending(keys):
         return None

@@ -229,7 +229,8 @@ class CsvFiles(Source):
             return self.table().schema
         try:
             heads = [pa.Table.from_batches(islice(file.batches(), 2)) for file in self._files]
-            if long := self._long(heads, 2):
+            read = zip(self._files, heads, strict=True)
+            if long := [field for file, head in read for field in file.texts_of_long(head, 2)]:
                 heads = [pa.Table.from_batches([next(file.batches(fields=long))]) for file in self._files]
             return one_schema([file.path for file in self._files], [head.schema for head in heads])
         except (pa.ArrowException, UnicodeDecodeError):
@@ -265,11 +266,8 @@ class CsvFiles(Source):
     def _read(self, names: list[str], by_name: bool) -> pa.Table:
         with readable(self.native, "CSV"):
             tables = [file.read() for file in self._files]
-            if long := self._long(tables):
+            read = zip(self._files, tables, strict=True)
+            if long := [field for file, table in read for field in file.texts_of_long(table)]:
                 tables = [file.read(long) for file in self._files]
             one_schema([file.path for file in self._files], [table.schema for table in tables])
             return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")
-
-    def _long(self, tables: Sequence[pa.Table], most: int | None = None) -> list[pa.Field]:
-        read = zip(self._files, tables, strict=True)
-        return [field for file, table in read for field in file.texts_of_long(table, most)]

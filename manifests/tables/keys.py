@@ -23,14 +23,12 @@ from numpy.typing import NDArray
 from .canonical import (
     PSEUDONYM,
     STRETCH,
-    Digests,
     amount,
     canonical_table,
     column_types,
-    digest_column,
     is_pseudonym,
     key_order,
-    require_key,
+    require_keys,
     to_numpy,
     whole,
 )
@@ -82,9 +80,9 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tup
     are read alike. Raises SplitError for a secret that is not the one that the manifest was made with. About a
     microsecond a row.
     """
-    key, kinds = spec.columns.key, dict(types) or column_types(table)
     if not spec.key_encoding:
-        return spec, kinds, table
+        return spec, dict(types), table
+    key, kinds = spec.columns.key, column_types(table)
     # It tells one secret from another, is slow to guess by, and of no other name.
     check = _slow(_secret(spec), f"evenfold key check 2/{spec.name}".encode())
     pseudonym = f"{PSEUDONYM}{spec.key_encoding.bits}:2-{check}"
@@ -97,8 +95,7 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tup
     wanted = [name for name, kind in types.items() if is_pseudonym(kind)] if types else spec.pseudonyms()
     encoded = {name: pseudonyms(table.column(name), spec) for name in wanted if name in table.column_names}
     if key:
-        for name in key:
-            require_key(table.column(name), name)
+        require_keys(table, key)
         rows = zip(*(table.column(name).to_pylist() for name in key), strict=True)
         texts = ([value if isinstance(value, (str, int, float)) else str(value) for value in row] for row in rows)
         if spec.key_encoding.bits == 64:
@@ -111,8 +108,8 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tup
         table = table.append_column(name, column)
     if not types:
         spec = spec.model_copy(update={"types": spec.types | {name: kinds[name] for name in key}})
-        kinds = column_types(table) | dict.fromkeys(encoded, pseudonym)
-    return spec, kinds, table
+        types = column_types(table) | dict.fromkeys(encoded, pseudonym)
+    return spec, dict(types), table
 
 
 def key_table(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.Table:
@@ -127,23 +124,6 @@ def key_values(keys: pa.Table) -> NDArray[Any]:
         return np.asarray(keys.column(0).to_numpy())
     parts = [column.to_numpy().astype(str) for column in keys.columns]
     return np.array(["|".join(values) for values in zip(*parts, strict=True)], dtype=object)
-
-
-def digest_keys(keys: pa.Table | None, n: int) -> str:
-    """Return the SHA-256 of the keys in key order; without keys the position is the key and the count is enough."""
-    if keys is None:
-        return digest_json({"positions": n})
-    return digest_json([digest_column(keys.column(name)).hex() for name in keys.column_names])
-
-
-def fingerprint(digests: Digests, waiting: pa.Table | None = None) -> str:
-    """Return what names the content of a canonical table in key order, and the keys of rows that wait beside it.
-
-    Independent of container, width of types, column order and row order (the table comes in key order).
-    One changed value, one row more or less, or another type changes it.
-    """
-    content = digest_json(digests)
-    return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
 
 
 def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
