@@ -32,9 +32,8 @@ Counts = NDArray[np.int64]
 class Joined:
     """The rows of the data as they stand to a manifest; some may be in it alone, and some in them alone.
 
-    ``columns`` are the roles to look at: those of the specification unless others were asked for. They are read at
-    once, together with the key; any other column when it is wanted. What measures, audits and draws takes data in
-    this form as well, so that they are read and joined once for all of them.
+    ``columns`` are the roles to look at: those of the specification unless others were asked for, read at once with the
+    key; any other column when it is wanted. What measures and audits takes this as data, so that they are read once.
     """
 
     manifest: Manifest
@@ -137,7 +136,7 @@ class Joined:
     def together(self) -> NDArray[np.int64] | None:
         """Return a code for each row, equal for rows that belong together: its group, or what its entities join.
 
-        A row without a group has a code of its own; rows in no split, as a quarantined one of two folds, join nothing.
+        A row without a group has a code of its own; rows in no split join nothing.
         """
         names = self.columns.grouped
         if len(names) < 2:
@@ -259,10 +258,7 @@ class JoinedLabels(Joined):
         return np.vstack(trains), np.vstack(tests)
 
     def distances(self, name: str) -> list[tuple[float, int]]:
-        """Return the KS distance of a numeric column in each fold from that in all rows in use, with the fold's code.
-
-        Folds without a row are left out, and missing numbers are in none.
-        """
+        """Return the KS distance of a number in each fold that has rows from that in all, with the fold's code."""
         y = to_numpy(self.column(name)).astype(np.float64)
         present = np.flatnonzero(~np.isnan(y) & (self.codes[:, 0] >= LOCKED))
         placed = product(self.codes[present].T, self.labels.tested)

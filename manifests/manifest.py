@@ -49,10 +49,7 @@ class ManifestCV:
     parted: Callable[[int, NDArray[np.int64]], Pair] | None = None
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
-        """Yield (train, test) positions; SplitError where X or y has another number or order of rows than the frame.
-
-        The order can be seen where the frame and X (or y) both have a pandas index without repeats.
-        """
+        """Yield (train, test) positions; SplitError where X or y has more or fewer rows, or its index another order."""
         for name, array in (("X", X), ("y", y)):
             shape = getattr(array, "shape", None)  # sparse matrices have a shape and no len
             rows = self.n_rows if array is None else int(shape[0]) if shape else len(array)
@@ -108,12 +105,11 @@ ACTIVE, DELETED, QUARANTINED = range(3)  # the status of a row: in use or not; i
 class Manifest(Displayed):
     """A decision about rows, in key order.
 
-    ``membership`` says which row is on which side of which split. ``keys`` is None where no key column was named: then
-    the position is the key, and only the same rows in the same order can be joined.
-    ``born`` is the generation in which a row joined. Codes never change; ``changes`` has a table for each generation
-    with which rows were deleted, quarantined or came back: their keys, and their new ``status``; those that are not
-    active are in no split. ``waiting``: the keys, in order, of rows that are no part of it yet, because their targets
-    were not known.
+    ``membership`` says which row is on which side of which split. Where ``keys`` is None the position is the key, and
+    only the same rows in the same order can be joined. ``born`` is the generation in which a row joined. Codes never
+    change; ``changes`` has a table for each generation with which rows were deleted, quarantined or came back: their
+    keys, and their new ``status``; those that are not active are in no split. ``waiting``: the keys, in order, of rows
+    that are no part of it yet, because their targets were not known.
     """
 
     spec: SplitSpec
@@ -170,14 +166,10 @@ class Manifest(Displayed):
 
     @cached_property
     def locked_digest(self) -> str:
-        """The identity of the rows that were locked first, whatever the split's name, and however it is made or grown.
-
-        Rows that were locked and then deleted count, and rows that a later generation locked do not, so neither gives a
-        holdout that was looked at a new name. Without keys: the positions among so many rows of this fingerprint.
-        """
+        """The identity of the rows that were locked first, whatever the split's name, and however it grew since."""
         first = self.at_generation(0)
         locked = first.membership.locked
-        if first.keys is None:
+        if first.keys is None:  # then they are positions among the rows of this fingerprint
             return digest_json([self.fingerprint, digest_codes(locked)])
         return digest_keys(first.keys.take(pa.array(locked)), locked.size)
 
@@ -197,10 +189,8 @@ class Manifest(Displayed):
 
     @property
     def key_types(self) -> dict[str, str]:
-        """The types by which data are read that its rows are looked up in: the key's as they were found, and declared.
-
-        Other columns stay as the file has them: read as text, an NA would be a value, and a whole number is not 0.5.
-        """
+        """The types by which data are read to join them: the key's as they were found, and those declared."""
+        # Other columns stay as the file has them: read as text, an NA would be a value, and 1 is not 0.5.
         types = {name: self.types.get(name, "") for name in self.spec.columns.key}
         return {name: kind for name, kind in types.items() if kind and not is_pseudonym(kind)} | self.spec.types
 
@@ -218,11 +208,9 @@ class Manifest(Displayed):
     def status(self) -> NDArray[np.int8]:
         """The status of each row: 0 active, 1 deleted, 2 quarantined."""
         status = np.zeros(self.n, dtype=np.int8)
-        # Oldest first: the last word on a row is what holds.
-        for _, change in sorted(self.changes.items()):
+        for _, change in sorted(self.changes.items()):  # oldest first: the last word on a row is what holds
             assert self.keys is not None
-            rows = positions_in(self.keys, change.select(self.keys.column_names))
-            status[rows] = change.column("status").to_numpy()
+            status[positions_in(self.keys, change.select(self.keys.column_names))] = change["status"].to_numpy()
         return status
 
     @cached_property
@@ -239,8 +227,8 @@ class Manifest(Displayed):
     def pair(self, i: int) -> Pair:
         """Return split ``i`` as (train, test) ranks in key order: positions in a table that is sorted by its key.
 
-        ``train_test`` and ``as_cv`` find a frame's own rows in any order. A draw is drawn again and compared with its
-        recorded digest. SplitError where that differs, and where rows wait, for then a rank is no position anywhere.
+        ``train_test`` and ``as_cv`` find a frame's rows in any order. SplitError where a draw, drawn again, is not the
+        recorded one, and where rows wait, for then a rank is no position anywhere.
         """
         if self.waiting is not None and self.waiting.num_rows:
             rows = amount(self.waiting.num_rows, "row")
@@ -256,13 +244,10 @@ class Manifest(Displayed):
 
     def pairs(self) -> Iterator[Pair]:
         """Yield every split as (train, test) ranks in key order."""
-        return (self.pair(i) for i in range(self.n_splits))
+        return map(self.pair, range(self.n_splits))
 
     def locked_pair(self) -> Pair:
-        """Return (every other row in use, the locked rows): what a look at the holdout trains and tests on.
-
-        Whoever takes it has looked; the flows record each look before they do. SplitError where nothing is locked.
-        """
+        """Return (every other row in use, the locked rows): who takes it has looked; SplitError where none is."""
         if not self.in_use.locked.size:
             raise SplitError(f"{self.name} {self.version} has no locked rows; split with a holdout, or a test part.")
         return self.in_use.unlocked, self.in_use.locked
@@ -286,8 +271,8 @@ class Manifest(Displayed):
     def positions(self, frame: Any, rows: WhichRows = "all") -> NDArray[np.int64]:
         """Return where in ``frame`` each row of the manifest stands, in key order; -1 for an absent deleted row.
 
-        Rows that wait stand nowhere. Raises SplitError where the frame has rows that the manifest does not know, or
-        lacks rows that it holds; with ``rows="known"`` a warning says how many these are, and they are left out.
+        SplitError where the frame has rows that the manifest does not know, or lacks some; with ``rows="known"`` a
+        warning says how many these are, and they are left out.
         """
         return self.lookup(frame).exact_rows(rows)
 
@@ -301,10 +286,10 @@ class Manifest(Displayed):
     def as_cv(self, frame: Any, rows: WhichRows = "all", *, calibration: bool = False) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
 
-        Rows are joined by key, whatever their order. Positions come in key order, so a model sees its training
-        rows in the same order every time. X and y must be in the order of ``frame``: another length, or a pandas index
-        in another order, is refused. ``rows``: see ``positions``. With ``calibration`` a model trains on the rows that
-        the specification's share leaves, and ``calibration(i)`` has the others, drawn as a holdout: see ``set_apart``.
+        Rows are joined by key, whatever their order, and positions come in key order, so that a model sees the same
+        order every time. X and y must be in the order of ``frame``: another length, or a pandas index in another order,
+        is refused. ``rows``: see ``positions``. With ``calibration`` a model trains on the rows that the
+        specification's share leaves, and ``calibration(i)`` has the others, drawn as a holdout: see ``set_apart``.
         """
         index: Any = getattr(frame, "index", None)
         unique_index = index if hasattr(index, "get_indexer") and index.is_unique else None  # a pandas one
@@ -315,7 +300,7 @@ class Manifest(Displayed):
         return ManifestCV(self, positions, lookup.rank.size, unique_index, parted)
 
     def _calibrating(self, frame: Any, positions: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], Pair]:
-        """Return what parts the ranks that a split trains on by the specification's share; nothing is stored."""
+        """Return what parts the ranks that a split trains on by the specification's share."""
         from .plan import Plan
 
         share = self.spec.calibration
@@ -336,8 +321,7 @@ class Manifest(Displayed):
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.
 
-        A model's X seldom does: SplitError then says to pass ``as_cv(frame)`` instead. Without a key column rows go
-        by position, and X must have as many as were split.
+        Else SplitError says to pass ``as_cv(frame)``. Without a key rows go by position, as many as were split.
         """
         if self.keys is None:
             return ManifestCV(self, np.arange(self.n), self.n).split(X, y)
@@ -356,9 +340,9 @@ class Manifest(Displayed):
     def fold_of(self, frame: Any, repeat: int = 0, rows: WhichRows = "all") -> NDArray[np.int64]:
         """Return the fold of each row of ``frame``, in the order of its rows: a column to put beside it.
 
-        0 and above: tested in that fold (of parts: validation, or test beside train alone); -1 never tested, -2
-        locked, -3 in no split. Raises SplitError for draws and pairs, in which a row has no one fold, for a repeat
-        that there is not, and where the rows are not those of the manifest (``rows``: see ``positions``). O(n log n).
+        0 and above: tested in that fold (of parts: validation, or test beside train alone); -1 never tested, -2 locked,
+        -3 in no split. SplitError for draws and pairs, for a repeat that there is not, and for other rows than the
+        manifest's (``rows``: see ``positions``). O(n log n).
         """
         if not isinstance(self.in_use, Labels):
             raise SplitError(
@@ -376,10 +360,9 @@ class Manifest(Displayed):
     def train_test(self, frame: Any, fold: int = 0, repeat: int = 0, rows: WhichRows = "all") -> tuple[Any, Any]:
         """Return the rows of ``frame`` that ``fold`` trains on and tests: two frames of its own kind, in key order.
 
-        ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested
-        (validation, or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are
-        in neither. Raises SplitError for a fold or repeat that there is not, and where the rows are not those of the
-        manifest (``rows``: see ``positions``).
+        ``fold`` counts from 0, as do draws and pairs, and the parts that are tested (validation, or test beside train
+        alone). A row that is drawn twice is there twice; locked rows are in neither. SplitError for a fold or repeat
+        that there is not, and for other rows than the manifest's (``rows``: see ``positions``).
         """
         split = self.split_number(fold, repeat)
         positions, table = self.positions(frame, rows), nw.from_native(frame, eager_only=True)

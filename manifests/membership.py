@@ -70,8 +70,7 @@ class Membership(ABC):
     """The splits of a manifest, rows by rank in key order.
 
     ``codes`` has a row per row and a column per repeat: 0 and above where a row is tested (or may be drawn), -1 never
-    tested, -2 locked, -3 excluded; one column may be given flat. ``parts``: the code of each named part; none where
-    splits are of folds.
+    tested, -2 locked, -3 excluded; one column may be given flat. ``parts``: the code of each named part, if any.
     """
 
     unit: ClassVar[str] = "split"
@@ -210,9 +209,8 @@ class Labels(Membership):
 class Draws(Membership):
     """Splits that are drawn again whenever they are asked for, from the rows of code 0.
 
-    ``strata``, ``groups`` and ``keys`` are what the strategy draws by, of all rows; ``recorded`` is what came out when
-    the draws were made: a table of the sizes of each, and the digest of its counts; None of rows that have not been
-    drawn from yet.
+    ``strata``, ``groups`` and ``keys`` are what the strategy draws by, of all rows; ``recorded`` is a table of the
+    sizes of each draw and the digest of its counts; None of rows that have not been drawn from yet.
     """
 
     unit: ClassVar[str] = "draw"

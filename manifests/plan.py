@@ -66,14 +66,14 @@ def decide(
 
     Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
 
-    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
-    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
-    written then. O(n log n).
+    Promises: the same rows give the same folds in any container and any row order (with a key column), on any machine
+    and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is written
+    then. O(n log n).
 
-    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
-    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
-    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
-    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
+    With ``to`` the manifest is written below that folder, and ``data`` may be larger than memory: see ``source_of`` for
+    what they may lie in. ``engine="auto"`` sorts with DuckDB, out of core, where the split would take more than a
+    quarter of the memory that is free, and with Dask or Spark where the data are theirs. ``memory`` ("2GB") is what
+    this process may take; a quarter of what is free where it is None.
     """
     if data is None or isinstance(data, (SplitSpec, Mapping)):  # decide(df, key=...) names the data first
         spec, data = data, spec
@@ -109,10 +109,7 @@ def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
 def planned(
     spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
 ) -> Plan:
-    """Return the plan of a split, its columns in memory or sorted on the disk of ``to``; nothing is decided yet.
-
-    What was sorted there takes its room until the plan is forgotten, and has no name.
-    """
+    """Return the plan of a split, its columns in memory or, while it is held, sorted on the disk of ``to``."""
     request = read_spec(spec)
     source = source_of(data, dict(request.types))
     require_columns([*request.columns.roles(), *request.types], source.names)
@@ -144,8 +141,7 @@ def in_key_order(
 
     Before them the specification and the types by which they were read; after them the keys of rows that wait, in
     order. ``types`` are of the manifest that the rows join, and ``known`` its keys; empty where one is decided now.
-    Columns that are canonical already stay where they lie on disk. Raises SplitError for missing values and for keys
-    that repeat.
+    Canonical columns stay where they lie on disk. Raises SplitError for missing values and keys that repeat.
     """
     rows, waiting = matured(read, spec, {**types, **spec.types}, known) if spec.may_wait else (read, None)
     table = rows.select(used) if is_canonical else canonical_table(rows, used, {**types, **spec.types})
@@ -169,10 +165,7 @@ def in_key_order(
 
 
 class Plan:
-    """A specification resolved against data: the used columns in key order, and the identity of what is asked.
-
-    Made before anything random happens; ``plan_id`` is the key of the split cache.
-    """
+    """A specification resolved against data: used columns in key order, and ``plan_id``, the key of the split cache."""
 
     def __init__(self, spec: Any, data: Any, *, in_order: bool = False) -> None:
         """Read and check the used columns of ``data``; ``in_order``: they are canonical already, and in key order."""

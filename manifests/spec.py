@@ -140,10 +140,10 @@ class Columns(Strict):
 class SplitSpec(Strict):
     """The specification of a split. Two that mean the same have the same decision fields.
 
-    ``strategy`` may be left out: coordinates choose SpatialBlockKFold, a time ForwardChaining, groups
-    BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes StratifiedKFold, nothing KFold. With ``parts``
-    among the parameters: a time TimeSplit, groups BalancedGroupSplit, numbers FractionalStratifiedSplit, classes
-    StratifiedSplit, nothing RandomSplit.
+    Without ``strategy`` coordinates choose SpatialBlockKFold, a time ForwardChaining, groups BalancedGroupKFold, a
+    numeric target SortedStratifiedKFold, classes StratifiedKFold, nothing KFold. With ``parts`` among the parameters: a
+    time TimeSplit, groups BalancedGroupSplit, numbers FractionalStratifiedSplit, classes StratifiedSplit, nothing
+    RandomSplit.
     """
 
     name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
@@ -275,8 +275,7 @@ class SplitSpec(Strict):
     def require_complete(self, table: pa.Table) -> None:
         """Raise SplitError where a canonical column misses values, or has infinite or enormous ones, counting them.
 
-        The error says how rows without a target or a group are left out; with ``missing_group: alone`` groups may be
-        missing. In columns of groups, which are only compared, any finite number will do.
+        With ``missing_group: alone`` groups may be missing; they are only compared, so any finite number will do.
         """
         groups, alone = self.columns.grouped, self.missing_group == "alone"
         mends = {self.columns.target: LET_WAIT} | dict.fromkeys(groups, ALONE)
@@ -327,10 +326,7 @@ class SplitSpec(Strict):
 
 
 def read_spec(source: Any) -> SplitSpec:
-    """Return the specification in a YAML or JSON file, a mapping, or a specification itself.
-
-    Raises SplitError that names each field which does not fit.
-    """
+    """Return the specification in a YAML or JSON file, or a mapping; SplitError names each field that does not fit."""
     if isinstance(source, SplitSpec):
         return source
     if isinstance(source, (str, Path)):

@@ -47,10 +47,7 @@ Make = Callable[[pa.Table], pa.Table]
 
 
 def sortable(part: pa.Table, names: Sequence[str], types: Mapping[str, str]) -> pa.Table:
-    """Return columns of any part of a table, canonical, in the types that engines compare alike.
-
-    Text is compared by its UTF-8 bytes, so what stands here in Unicode's NFC form is in the same order in every engine.
-    """
+    """Return columns of a part of a table, canonical, in types that engines compare alike: text by UTF-8 bytes."""
     columns = map(whole, canonical_table(part, names, types).columns)
     return pa.table([column.view(STORED.get(column.type, column.type)) for column in columns], list(names))
 
@@ -102,9 +99,8 @@ def spilled(
 ) -> pa.Table:
     """Return columns of a table in key order: made canonical by ``engine``, sorted, and mapped from the disk of ``to``.
 
-    At most ``memory`` bytes are held while they are sorted. The files have no name from the first byte on, so that a
-    process that is killed leaves none of them. SplitError for a table without rows, and for one on a cluster without a
-    key.
+    At most ``memory`` bytes are held while they are sorted. The files have no name, so a killed process leaves none.
+    SplitError for a table without rows, and for one on a cluster without a key.
     """
     schema = canonical_table(source.schema.empty_table(), names, types).schema
     make = partial(sortable, names=names, types=dict(types))
@@ -128,11 +124,7 @@ def spilled(
 
 
 def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
-    """Yield canonical rows sorted by ``key``, where one is named, out of core: their columns, by number.
-
-    At most ``memory`` bytes are held, the rest lies in ``folder``.
-    Raises what a part raises, and SplitError for a part whose columns have other types than those of the first.
-    """
+    """Yield canonical rows sorted by ``key``, if any, within ``memory``; SplitError where parts differ in types."""
     import duckdb
 
     first = next(parts, None) if key else None
@@ -203,10 +195,7 @@ def _by_dask(source: Source, make: Make, names: list[str]) -> Iterator[pa.Table]
 
 
 def _by_spark(source: Source, make: Make, schema: pa.Schema, folder: Path) -> Iterator[pa.Table]:
-    """Yield the canonical rows of a Spark DataFrame, or of Parquet files, as Spark writes them below ``folder``.
-
-    By the active session, or one of its defaults; workers and this process see the same folders.
-    """
+    """Yield the canonical rows that Spark's active session makes of a frame or Parquet files below ``folder``."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:

@@ -138,8 +138,7 @@ def read_header(folder: str | Path) -> Header:
 def other_identity(held: Header, new: Header) -> str | None:
     """Return the identity by which two headers name different decisions; None where they name one.
 
-    Other targets, and other rows that wait, may come to the same folds by another plan. What grew from one parent to
-    the same folds, while the same rows wait, is one decision: the whole table and its new rows alone are two plans.
+    What grew from one parent to the same folds, while the same rows wait, is one, though it is two plans.
     """
     parent, split_id = held.get("parent_split_id"), held.get("split_id")
     if parent and (parent, split_id, _waiting(held)) == (new.get("parent_split_id"), new["split_id"], _waiting(new)):

@@ -39,10 +39,7 @@ def is_numeric_target(column: pa.ChunkedArray) -> bool:
 
 
 def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None:
-    """Return what is to be shared out evenly: a number or class of each row, or those of several columns; None of none.
-
-    Text and several columns come as codes: much faster, and all that a split needs.
-    """
+    """Return what is to be shared out evenly: numbers as they are, text and several columns as codes; None of none."""
     balanced = [table.column(name) for name in columns.shared_out]
     if len(balanced) > 1:
         codes = [coded(column) for column in balanced]
@@ -73,7 +70,7 @@ class State:
 
     ``shares`` is None above 100 codes, where they follow from the strategy. Strata are the ``classes`` of the target
     (or of several columns together), or what lies between the ``edges`` of a number, frozen when they were made, so
-    that data that drift are seen as drifting. ``counts`` (repeats by codes by strata) is None above 1,000 cells.
+    that drift is seen. ``counts`` (repeats by codes by strata) is None above 1,000 cells.
     """
 
     shares: dict[int, float] | None = None
@@ -121,10 +118,7 @@ Strata = tuple[NDArray[Any], list[Any] | None, list[float] | None]  # of each ro
 
 
 def _classed(columns: Sequence[Classed], n: int) -> tuple[NDArray[Any], list[Any] | None]:
-    """Return the stratum of each of ``n`` rows by first appearance, and the classes as JSON has them.
-
-    A class is one value, or a list of one a column; where there is no column all rows are of one stratum.
-    """
+    """Return the stratum of each of ``n`` rows by first appearance, and the classes (lists of columns) for JSON."""
     if not columns:
         return np.zeros(n, dtype=np.int8), None
     columns = [
@@ -142,10 +136,7 @@ def _classed(columns: Sequence[Classed], n: int) -> tuple[NDArray[Any], list[Any
 
 
 def first_state(splitter: Splitter, rows: Rows | GroupTable, membership: Membership, locked: float) -> State | None:
-    """Return what to remember of a new split; None where there are too many codes or classes to remember anything.
-
-    Nor of given folds that tear groups, of which a new row would have no fold to follow.
-    """
+    """Return what to remember of a new split; None of too many codes or classes, and of folds that tear groups."""
     shares = shares_of(splitter, membership.n_bins, locked)
     if isinstance(splitter, Predefined):  # given folds keep the shares that they have
         folds = membership.column()
@@ -216,10 +207,7 @@ def group_table_of(
 
 
 def levels_of(table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
-    """Return the codes of each row's entities (rows, columns), and the levels that they number: ``entity``, ``group``.
-
-    Levels are numbered column after column, by first appearance; ``group`` is the level as text.
-    """
+    """Return the level of each row's entities (rows, columns), numbered column by column, and a table of the levels."""
     codes, entities, start = [], [], 0
     for name in table.column_names:
         numbers, levels = numbered(table.column(name))
@@ -244,10 +232,9 @@ def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
 class GroupTable:
     """The rows of each class in each group, and which group a row is of; both numbered by first appearance.
 
-    ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has
-    a code. ``levels`` are the classes of each column, ``tables`` the rows of each in each group (groups, classes); of
-    rows alone where there is no column. Made of a canonical table in key order; ``numeric``: whether its target is a
-    number, where that is known. O(n), with numbers O(n log n).
+    ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has a
+    code. ``levels`` are the classes of each column, ``tables`` the rows of each in each group (groups, classes); of
+    rows alone where there is no column. ``numeric``: whether the target is a number, where that is known. O(n log n).
     """
 
     def __init__(self, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> None:

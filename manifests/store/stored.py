@@ -47,9 +47,7 @@ if TYPE_CHECKING:
 def read_manifest(folder: Any) -> Manifest:
     """Return the manifest in ``folder``, or of whatever names a split.
 
-    Every file is compared with its SHA-256 first, and the header with its copy.
-
-    Raises SplitError for a folder that holds none, another schema, or a damaged or missing file (by name).
+    Raises SplitError where there is none, for another schema, and for a damaged or missing file (by name).
     """
     path = folder_of(folder)
     header = prove_stored(path)
@@ -68,7 +66,7 @@ def read_manifest(folder: Any) -> Manifest:
 def prove_stored(folder: Path) -> Header:
     """Return the header of the manifest in ``folder``: every file has its SHA-256, and the header fits its copy.
 
-    Raises SplitError as ``read_manifest`` does. No row is read, so a manifest of any size is proved in no memory.
+    Raises SplitError as ``read_manifest`` does. No row is read, so it takes no memory.
     """
     header = read_header(folder)
     prove_files(header, folder)
@@ -187,10 +185,7 @@ def asked_again(manifest: Manifest, gates: GateLimits, ignore: Any) -> Manifest:
 
 
 def require_memory(decided: Manifest | Plan, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> None:
-    """Raise NoRoomError where the rows of a manifest, joined, take more than ``memory`` (all that is free).
-
-    Also of one that is only planned, so that nothing is written which nobody could look at.
-    """
+    """Raise NoRoomError where the rows of a manifest, decided or planned, joined take more than ``memory``."""
     keys = [decided.types.get(name) for name in decided.spec.key_names]
     hashed = 0 if keys in ([], ["int"]) else HASHED
     instead = ", or only decide, which takes less: evenfold.decide with to=FOLDER" if bytes_a_row == LOOKED_AT else ""
@@ -203,10 +198,9 @@ def manifest_of(split: Any) -> Manifest:
 
 
 def in_memory(split: Any, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> Manifest:
-    """Return the manifest that is asked for with its rows, proved.
+    """Return the manifest that is asked for with its rows, proved; SplitError for a damaged file, and for want of room.
 
-    Raises SplitError for a damaged file, and for too many rows. ``bytes_a_row``: what is then done with them takes so
-    much, which ``memory`` must allow, and be free besides.
+    ``bytes_a_row``: what is done with them takes so much, which ``memory`` must allow, and be free besides.
     """
     manifest = manifest_of(split)
     for limit in dict.fromkeys((memory, None)):
@@ -225,10 +219,9 @@ class Damage(Strict):
 
 
 class Verification(Strict):
-    """The result of verifying a folder.
+    """The result of verifying a folder: ``proved`` says in sentences what was made anew and agrees.
 
-    ``intact``: nothing is damaged. ``proved`` says in sentences what was made anew and agrees; ``not_proved`` what
-    could not be, and why.
+    ``intact``: nothing is damaged. ``not_proved``: what could not be made anew, and why.
     """
 
     folder: str
@@ -242,11 +235,10 @@ class Verification(Strict):
 def verify(folder: Any) -> Verification:
     """Return whether a manifest, in ``folder`` or of whatever names a split, is what was written, and where not.
 
-    Every file's bytes and every block of 1,000,000 rows are compared with their digests, and the header with its copy
-    in the rows' file. Where they agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are
-    made anew from the rows, in memory. A damaged file is read as far as it can be: the first block that differs or
-    cannot be read is named with its rows.
-    Raises SplitError where there is no manifest, or one of a newer schema. Reads every file up to five times.
+    Every file and every block of 1,000,000 rows are compared with their digests, the header with its copy. Where they
+    agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are made anew from the rows, in
+    memory. Of a damaged file the first block that differs or cannot be read is named with its rows. Raises SplitError
+    where there is no manifest, or one of a newer schema. Reads every file up to five times.
     """
     path = folder_of(folder)
     results: dict[str, list[Any]] = {"proved": [], "not_proved": [], "damages": []}

@@ -31,10 +31,9 @@ STAGED = ".writing"  # what a version is called until it is whole, see ``owned``
 def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = None) -> Path:
     """Write ``manifest`` as ``<root>/<name>/<version>/`` and return that folder; to ``staged``: see ``appear``.
 
-    The folder is written aside and renamed, so a reader never sees half of it. Files of older generations are those
-    of the version before, unchanged. A folder with the same decision is left as it is; a version that holds another
-    decision, as after two extensions at once, and a disk that is full are SplitErrors that leave nothing behind. The
-    same folds by another plan, as of another target, are another one.
+    No reader sees half of it. Files of older generations are those of the version before. A folder with the same
+    decision is left as it is; one with another decision, or the same folds by another plan, and a full disk are
+    SplitErrors that leave nothing behind.
     """
     final = Path(root) / manifest.name / manifest.version
     return appear(final, lambda folder: _write_files(manifest, folder, final.parent), staged)
@@ -43,8 +42,8 @@ def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = N
 def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None) -> Path:
     """Let ``fill`` write files to a folder aside, and rename it to ``final``; return where they lie.
 
-    ``staged``, a folder beside ``final`` that ``owned`` names: they stay there until ``settle`` renames it. Raises
-    SplitError as ``write_manifest`` does, and leaves nothing behind then.
+    In ``staged``, a folder beside ``final``, they stay until ``settle`` renames it. SplitError as of
+    ``write_manifest``.
     """
     # Beside the versions, where a reader never takes it for one.
     with aside((staged or final).parent, STAGED, final) as folder:
@@ -57,7 +56,7 @@ def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None
 def aside(home: Path, kind: str, of: Path) -> Iterator[Path]:
     """Give a folder of this process alone below ``home``, and clear it, and those of killed processes.
 
-    What ``home`` was made for goes again where nothing comes of it. An error of the disk is a SplitError about ``of``.
+    What ``home`` was made for goes where nothing comes of it. An error of the disk is a SplitError about ``of``.
     """
     created = [place for place in (home, *home.parents) if not place.exists()]
     folder = home / owned(kind)

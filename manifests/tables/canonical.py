@@ -89,10 +89,7 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
 
 
 def one_schema(files: Sequence[Any], schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the schema that holds the values of every file.
-
-    Raises SplitError where files differ in columns, and ArrowTypeError where values of one fit no type of another's.
-    """
+    """Return the schema of all files; SplitError where they differ in columns, ArrowTypeError where types fit not."""
     for file, schema in zip(files[1:], schemas[1:], strict=True):
         odd = sorted(name for name in {*schema.names} ^ {*schemas[0].names} if not INDEX.fullmatch(name))
         if odd:
@@ -276,8 +273,7 @@ def digest_keys(keys: pa.Table | None, n: int) -> str:
 def fingerprint(digests: Digests, waiting: pa.Table | None = None) -> str:
     """Return what names the content of a canonical table in key order, and the keys of rows that wait beside it.
 
-    Independent of container, width of types, column order and row order (the table comes in key order).
-    One changed value, one row more or less, or another type changes it.
+    Independent of container, width of types, and the order of columns and rows; one changed value or type changes it.
     """
     content = digest_json(digests)
     return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])

@@ -37,10 +37,7 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file; ``types`` say how text is to be understood. It is sniffed once.
-
-    An empty field is missing, and so are NA, NULL, nan and the like, but for columns that are declared text.
-    """
+    """A CSV file, sniffed once. NA, NULL, nan and their like are missing, but in columns whose ``types`` say text."""
 
     path: Path
     types: Mapping[str, str]
@@ -49,10 +46,9 @@ class CsvFile:
     def dialect(self) -> tuple[str, str, bool]:
         """The separator, the decimal mark, and whether days stand first, from the first 64 kB of the file.
 
-        The separator is the one that stands equally often in the header and in every line after it, most often if
-        several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65
-        and none like 180.65; where the comma separates there is none. Days are read as in 31.12.2024 where whole fields
-        look so, and none with two points looks otherwise, as versions do.
+        The separator stands equally often in the header and in every line, most often if several do; what is quoted
+        does not count. A decimal comma is read where whole fields look like 180,65 and none like 180.65, but where the
+        comma separates; days where whole fields look like 31.12.2024 and none with two points otherwise.
         """
         with self._unpacked() as stream:
             start = stream.read(SAMPLE_BYTES)
@@ -96,8 +92,7 @@ class CsvFile:
     def batches(self, columns: Sequence[str] = (), fields: Iterable[pa.Field] = ()) -> Iterator[pa.RecordBatch]:
         """Yield ``columns``, all where none are named, a megabyte at a time; first a batch without rows.
 
-        A column's type is declared, or that of ``fields``, as of other files that are read with it, or what the first
-        megabyte shows; a later value of another type is an ArrowInvalid.
+        Types are declared, of ``fields``, or those of the first megabyte; a later value of another is an ArrowInvalid.
         """
         parse, convert = self._options(fields)
         # The last value shows whether quotes are closed. Of two columns that are called alike none can be chosen.
@@ -120,7 +115,7 @@ class CsvFile:
     def texts_of_long(self, read: pa.Table, most: int | None = None) -> list[pa.Field]:
         """Return as texts the columns that were read as floats because whole numbers in them are beyond 64 bits.
 
-        A float has 16 digits: accounts that differ in a later one would be one. ``most``: how many batches to look at.
+        A float has 16 digits, and accounts would be one. ``most``: how many batches to look at.
         """
         names = [
             name for name, column in zip(read.schema.names, read.columns, strict=True)
@@ -133,10 +128,7 @@ class CsvFile:
         return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], WHOLE)).as_py()]
 
     def about_rows(self) -> float:
-        """Return about how many rows there are, by the lines in the first 8 MB; exact where they are all.
-
-        The rest of a compressed file is taken to be packed as tightly: off by a half where it shrinks to a fiftieth.
-        """
+        """Return about how many rows there are, by the lines in the first 8 MB; off by a half where packing varies."""
         packed = COMPRESSED.get(self.path.suffix.lower())
         with pa.OSFile(str(self.path)) as raw, pa.CompressedInputStream(raw, packed) if packed else raw as stream:
             parts = islice(iter(partial(stream.read, SAMPLE_BYTES), b""), SAMPLES)
@@ -196,10 +188,7 @@ class CsvFile:
 
 
 def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
-    """Return rows whose text misses what stands for nothing, in columns that are declared text an empty field alone.
-
-    Arrow has one list of such words for all columns: where none is declared text it has used it.
-    """
+    """Return rows whose text misses what stands for nothing; Arrow has one list of such words for all columns."""
     if "text" not in types.values():
         return rows
     columns = list(rows.columns)

@@ -60,8 +60,7 @@ def _slow(secret: bytes, salt: bytes) -> str:
 def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     """Return the pseudonym of each value of a canonical column, as text; a value that is missing stays so.
 
-    5, 5.0 and "5" have one pseudonym, for a column may be read as numbers today and as text tomorrow.
-    O(n), and a microsecond for each value that differs.
+    5, 5.0 and "5" have one, for a column may be read as numbers today and as text tomorrow. A microsecond a value.
     """
     encoded = whole(column).dictionary_encode()
     values, digits = encoded.dictionary.to_pylist(), (spec.key_encoding.bits if spec.key_encoding else 64) // 4
@@ -73,12 +72,11 @@ def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
 def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tuple[SplitSpec, dict[str, str], pa.Table]:
     """Return a canonical table with pseudonyms in place of what is encoded; before it the specification and its types.
 
-    The key columns are replaced by ``row_key``, the first 64 bits of HMAC-SHA256(secret, key) as a signed integer, or
-    the first 128 as text; a group column, and one that is stratified on, by such text under its own name. ``types``:
-    of the manifest, which remember what is encoded and with which secret, by a check value; empty where it is decided
-    now, of which the specification then has the types of the keys, for 5, 5.0 and "5" are one key only as long as they
-    are read alike. Raises SplitError for a secret that is not the one that the manifest was made with. About a
-    microsecond a row.
+    Keys become ``row_key``, the first 64 bits of HMAC-SHA256(secret, key) as a signed integer, or the first 128 as
+    text; columns of groups and strata such text under their own names. ``types``: of the manifest, which remember what
+    is encoded, and with which secret by a check value; empty where it is decided now: then the specification gets the
+    types of the keys, for 5, 5.0 and "5" are one key only as long as they are read alike. Raises SplitError for a
+    secret that is not the one that the manifest was made with. About a microsecond a row.
     """
     if not spec.key_encoding:
         return spec, dict(types), table
@@ -129,8 +127,7 @@ def key_values(keys: pa.Table) -> NDArray[Any]:
 def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
     """Return where each row of ``wanted`` stands in ``keys`` (same key columns, unique in ``keys``); -1 if nowhere.
 
-    Whole numbers that ascend by ``places_in``; others by one hash table, of some 100 bytes a key; several columns
-    become one by numbering their values first. O(keys + wanted).
+    Ascending whole numbers by ``places_in``; others by a hash table of some 100 bytes a key. O(keys + wanted).
     """
     if keys.num_columns == 1:
         ours, theirs = whole(keys.column(0)), whole(wanted.column(0))
@@ -154,8 +151,7 @@ class Lookup:
     """The places among the known ``keys`` of rows that are looked up by theirs, or by position where there is no key.
 
     ``rank`` is the place among the known rows of each row of ``wanted``, -1 where it has none; ``waits`` says which of
-    the latter are known to wait; the ``optional`` known rows may be absent. SplitError where positions are not as many.
-    O(n).
+    the latter are known to wait; ``optional`` known rows may be absent. SplitError where positions are not as many.
     """
 
     def __init__(
@@ -227,8 +223,7 @@ def _first_key(rows: pa.Table) -> str:
 def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDArray[Any] | None:
     """Return when the target of each row is known; None where the specification does not say it.
 
-    ``column`` returns a canonical column by its name. Raises SplitError where one has holes, and for an end before its
-    time.
+    ``column`` returns a canonical column by name. SplitError where one has holes, and for an end before its time.
     """
     columns = spec.columns
     if not spec.says_when_known or columns.time is None:
@@ -241,10 +236,7 @@ def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDA
 
 
 def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Return which rows of a table wait: those whose target is missing, or known only after the latest time in it.
-
-    Each of the two as the specification has it; rows that have no target yet need no time either.
-    """
+    """Return which rows wait, as specified: those without a target, or with one known after the latest time only."""
     columns, waits = spec.columns, np.zeros(table.num_rows, dtype=np.bool_)
     if spec.missing_target == "wait" and columns.target is not None:
         waits |= table.column(columns.target).is_null(nan_is_null=True).to_numpy()
@@ -261,8 +253,7 @@ def matured(
 ) -> tuple[pa.Table, pa.Table | None]:
     """Return the rows of a table that can be split, and those that wait; None where none does.
 
-    Rows of the ``known`` keys do not wait any more, whatever is said of them now. Raises SplitError where rows wait
-    that no key names, and where no row is left.
+    Rows of ``known`` keys wait no more. SplitError where rows wait that no key names, and where no row is left.
     """
     waits = waiting_rows(table, spec, types) if spec.may_wait else np.zeros(0, dtype=np.bool_)
     if known is not None and waits.any():

@@ -96,10 +96,7 @@ def data_files(source: str | Path) -> list[Path]:
 
 
 def is_aside(name: str) -> bool:
-    """Return whether what lies at ``name`` below a folder is none of its rows: it begins with a dot or a low line.
-
-    As Spark and pyarrow have it: a notebook's copies, the log of a table, what is being written.
-    """
+    """Return whether what lies at ``name`` below a folder is no rows of it, as Spark and pyarrow have it: .a, or _a."""
     return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
@@ -155,10 +152,7 @@ def _relation(address: str) -> Iterator[Source]:
 
 
 def version_of(address: str) -> tuple[Any, ...]:
-    """Return what changes when what lies behind an address is written again, comes or goes; SplitError where absent.
-
-    Of objects, what their store tells of them (size, time, ETag); of a database, the same of its file.
-    """
+    """Return what changes when what lies behind an address is written again or comes; SplitError where absent."""
     if address.startswith(DATABASE):
         status = Path(_file_and_table(address)[0]).stat()
         return address, status.st_mtime_ns, status.st_size, status.st_ino
@@ -230,7 +224,7 @@ TABLES = (".parquet", ".csv")
 def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence[str | Path | None] = ()) -> None:
     """Raise SplitError for a file with another suffix, where some are named, or whose folder is none: before any work.
 
-    ``write_whole`` says so as well, when it is done. ``read``: what the work reads, over which nothing is written.
+    ``read``: what the work reads, over which nothing is written.
     """
     file = Path(path)
     if suffixes:
@@ -249,8 +243,7 @@ def _require_suffix(file: Path, suffixes: Sequence[str]) -> None:
 def write_whole(path: str | Path, content: Any) -> Path:
     """Write an array (.npy), an Arrow table or a stream of them (.csv or .parquet), or text to ``path``; return it.
 
-    The file is written aside and renamed, so that a reader never sees half of it. Raises SplitError for a table with
-    another suffix, and where the file cannot be written; nothing is left behind then.
+    No reader sees half of it. SplitError for another suffix, and where it cannot be written; nothing is left then.
     """
     file = Path(path)
     if isinstance(content, (pa.Table, Iterator)):
@@ -329,10 +322,7 @@ def free_memory() -> int:
 
 
 def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: str | int | None = None) -> bool:
-    """Return whether ``columns`` of data (all where None) can be worked on within ``memory``, none of them on disk.
-
-    False where only a reader to the end would know how many rows there are.
-    """
+    """Return whether ``columns`` (all by default) can be worked on within ``memory``; False of unknown many rows."""
     source = source_of(data)
     rows, each = source.about_rows, source.bytes_a_row(columns or source.names)
     return rows is not None and rows * each * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
@@ -343,7 +333,7 @@ def require_rows(
 ) -> None:
     """Raise NoRoomError where what is held of ``n`` rows takes more than ``memory`` (all that is free where None).
 
-    Or of as many of something else that there is one of a row at most. ``instead``: what takes less, for the sentence.
+    ``of``: of what else there are as many; ``instead``: what takes less, for the sentence.
     """
     limit = room_of(memory)
     if n * bytes_a_row > limit:
@@ -355,10 +345,9 @@ def require_rows(
 
 
 def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
-    """Raise NoRoomError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
+    """Raise NoRoomError where ``columns`` of ``data``, all by default, would take more than ``memory`` in a model.
 
-    All columns where None are named. The rows of CSV are judged by the length of its first lines, compressed or not; a
-    table of which only a reader to the end would know them, such as a lazy frame, is not judged.
+    A table of which only a reader to the end would know the rows, such as a lazy frame, is not judged.
     """
     source = source_of(data)
     names = [name for name in source.names if columns is None or name in columns]

@@ -27,10 +27,7 @@ NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one 
 
 
 class Source(ABC):
-    """A table that can be read more than once: whole, a batch at a time, and a column without the others.
-
-    ``native`` is what an engine may read better than through batches.
-    """
+    """A table that can be read more than once; ``native`` is what an engine may read better than through batches."""
 
     native: Any
 
