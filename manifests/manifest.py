@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from evenfold.manifests.tables.canonical import amount, digest_keys, is_pseudonym, listed
 from evenfold.manifests.tables.keys import Lookup, WhichRows, key_table, positions_in
 from evenfold.manifests.tables.read import read_table, source_of
-from evenfold.splitters import Pair, SplitError, Splitter, Stream
+from evenfold.splitters import Pair, Rows, SplitError, Splitter, Stream
 from evenfold.splitters.errors import Displayed, above
 from evenfold.splitters.kernels import CALIBRATION
 from evenfold.splitters.numbers import digest_json
@@ -46,7 +46,7 @@ class ManifestCV:
     positions: NDArray[np.int64]
     n_rows: int
     index: Any = None
-    parted: Callable[[int, NDArray[np.int64]], Pair] | None = None
+    rows: Rows | None = None  # those present, as the strategy sees them, where a share is set apart
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions; SplitError where X or y has more or fewer rows, or its index another order."""
@@ -64,12 +64,21 @@ class ManifestCV:
 
     def _pair(self, i: int) -> Pair:
         train, test = self.manifest.in_use.pair(i)
-        left = train if self.parted is None else self.parted(i, train)[0]
-        return _held(self.positions, left), _held(self.positions, test)
+        return _held(self.positions, self.parted(i, train)[0]), _held(self.positions, test)
+
+    def parted(self, i: int, ranks: NDArray[np.int64]) -> Pair:
+        """Return the ranks that split ``i`` trains on, of those on its training side, and those to calibrate by."""
+        spec, held = self.manifest.spec, np.flatnonzero(self.positions >= 0)
+        if self.rows is None or spec.calibration is None:
+            return ranks, ranks[:0]
+        train = np.searchsorted(held, ranks[self.positions[ranks] >= 0])
+        stream = Stream(spec.seed, CALIBRATION, i)
+        left, apart = set_apart(self.manifest.splitter, self.rows, train, spec.calibration, stream)
+        return held[left], held[apart]
 
     def calibration(self, i: int) -> NDArray[np.int64]:
         """Return the positions of the rows that are set apart in split ``i``: neither trained on nor tested there."""
-        if self.parted is None:
+        if self.rows is None:
             raise SplitError("nothing is set apart here; pass as_cv(frame, calibration=True).")
         return self.positions[self.parted(i, self.manifest.in_use.pair(i)[0])[1]]
 
@@ -157,7 +166,8 @@ class Manifest(Displayed):
     @cached_property
     def split_id(self) -> str:
         """The identity of the membership: independent of files, libraries and how it came about."""
-        digests = self.in_use.digests() or []
+        used = self.in_use
+        digests = [] if self.kind == "labels" else [used.digest(i) for i in range(used.n_splits)]
         if self.status.any():
             digests = [*digests, digest_codes(self.status)]
         # Codes as they were assigned, with the status apart: deleting a row moves none, and is another decision.
@@ -217,7 +227,9 @@ class Manifest(Displayed):
     def in_use(self) -> Membership:
         """The membership with every row that is not active excluded (-3): what splits are made from."""
         idle = self.status != ACTIVE
-        return self.membership.excluding(idle) if idle.any() else self.membership
+        if not idle.any():
+            return self.membership
+        return replace(self.membership, codes=np.where(idle[:, None], EXCLUDED, self.membership.codes))
 
     @cached_property
     def splitter(self) -> Splitter:
@@ -296,27 +308,19 @@ class Manifest(Displayed):
         lookup = self.lookup(frame)
         above("hear", self)
         positions = lookup.exact_rows(rows)
-        parted = self._calibrating(frame, positions) if calibration else None
-        return ManifestCV(self, positions, lookup.rank.size, unique_index, parted)
+        held = self._rows_of(frame, positions[positions >= 0]) if calibration else None
+        return ManifestCV(self, positions, lookup.rank.size, unique_index, held)
 
-    def _calibrating(self, frame: Any, positions: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], Pair]:
-        """Return what parts the ranks that a split trains on by the specification's share."""
+    def _rows_of(self, frame: Any, positions: NDArray[np.int64]) -> Rows:
+        """Return rows of a frame as the strategy sees them, to set a share of them apart; nothing is stored."""
         from .plan import Plan
 
-        share = self.spec.calibration
-        if share is None:
+        if self.spec.calibration is None:
             raise SplitError(f"{self.name}: nothing is set apart to calibrate by; name a share (calibration: 0.2).")
-        held, roles = np.flatnonzero(positions >= 0), self.spec.columns.roles() or None
         types = self.spec.types | {name: kind for name, kind in self.types.items() if not is_pseudonym(kind)}
         again = self.spec.model_copy(update={"types": types, "on_immature": "use", "missing_target": "stop"})
-        rows = Plan(again, read_table(frame, roles, self.spec.types).take(positions[held])).rows()
-
-        def parted(i: int, ranks: NDArray[np.int64]) -> Pair:
-            train = np.searchsorted(held, ranks[positions[ranks] >= 0])
-            left, apart = set_apart(self.splitter, rows, train, share, Stream(self.spec.seed, CALIBRATION, i))
-            return held[left], held[apart]
-
-        return parted
+        table = read_table(frame, self.spec.columns.roles() or None, self.spec.types)
+        return Plan(again, table.take(positions)).rows()
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.

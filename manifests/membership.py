@@ -102,10 +102,6 @@ class Membership(ABC):
     def pair(self, i: int) -> Pair:
         """Return split ``i`` as ascending ranks (train, test); repeats follow one another."""
 
-    def digests(self) -> list[str] | None:
-        """Return a digest of each split; None of labels, of which the codes alone say what they are."""
-        return None if self.kind == "labels" else [self.digest(i) for i in range(self.n_splits)]
-
     @property
     def n_bins(self) -> int:
         """Into how many folds the rows of one repeat are dealt; 1 where they are not dealt out."""
@@ -144,12 +140,6 @@ class Membership(ABC):
     def locked(self) -> Ranks:
         """The rows that are kept for the end."""
         return np.flatnonzero(self.column() == LOCKED)
-
-    def excluding(self, idle: NDArray[np.bool_]) -> Membership:
-        """Return the membership with the ``idle`` rows in no split."""
-        codes = self.codes.copy()
-        codes[idle] = EXCLUDED
-        return replace(self, codes=codes)
 
     def with_rows(self, codes: Codes, keys: pa.Table | None) -> Membership:
         """Return the membership of other rows; stored pairs are of their rows alone, and do not grow."""

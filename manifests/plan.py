@@ -242,17 +242,9 @@ class Plan:
         keys = self.table.select(self.key) if self.key else None
         membership, groups, state = self._by_groups() if self.packs_groups else self._by_rows(keys)
         return Manifest(
-            spec=self.spec,
-            types=self.types,
-            fingerprint=self.fingerprint,
-            plan_id=self.plan_id,
-            algorithm=self.algorithm,
-            membership=membership,
-            keys=keys,
+            self.spec, self.types, self.fingerprint, self.plan_id, self.algorithm, membership, keys, groups, state,
             waiting=self.waiting,
-            group_table=groups,
-            state=state,
-        )
+        )  # fmt: skip
 
     def _by_groups(self) -> Decided:
         table, parted, rest = self._groups_to_pack()

@@ -140,14 +140,11 @@ def other_identity(held: Header, new: Header) -> str | None:
 
     What grew from one parent to the same folds, while the same rows wait, is one, though it is two plans.
     """
-    parent, split_id = held.get("parent_split_id"), held.get("split_id")
-    if parent and (parent, split_id, _waiting(held)) == (new.get("parent_split_id"), new["split_id"], _waiting(new)):
+    waits = [[file["blocks"] for file in header["files"] if file["path"] == WAITING] for header in (held, new)]
+    same = all(held.get(name) == new.get(name) for name in ("parent_split_id", "split_id")) and waits[0] == waits[1]
+    if held.get("parent_split_id") and same:
         return None
     return next((of for of in ("split_id", "plan_id") if held.get(of) != new.get(of)), None)
-
-
-def _waiting(header: Header) -> list[Any]:
-    return [entry["blocks"] for entry in header["files"] if entry["path"] == WAITING]
 
 
 def prove_files(header: Header, folder: Path) -> None:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import numpy as np
@@ -202,20 +203,11 @@ def describe(manifest: Manifest) -> Header:
     shares = (state and state.shares) or {}
     codes, counts = (each.tolist() for each in np.unique(manifest.in_use.column(), return_counts=True))
     few = len(codes) <= MOST_COUNTED_FOLDS  # rows in use of each, of the first repeat
-    return {
+    of_rows = {
         "schema": SCHEMA,
-        "name": manifest.name,
-        "version": manifest.version,
-        "kind": manifest.kind,
         "spec": manifest.spec.model_dump(mode="json", exclude_defaults=True),
-        "types": manifest.types,
-        "fingerprint": manifest.fingerprint,
-        "plan_id": manifest.plan_id,
-        "split_id": manifest.split_id,
-        "parent_split_id": manifest.parent_split_id,
         "algorithm": manifest.algorithm | {"portable": manifest.splitter.portable},
         "n_rows": manifest.n,
-        "n_splits": manifest.n_splits,
         "counts": {str(code): count for code, count in zip(codes, counts, strict=True)} if few else {},
         "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
         "state": None if state is None else state.to_json(),
@@ -223,3 +215,5 @@ def describe(manifest: Manifest) -> Header:
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
         "files": [],
     }
+    fields = Header.__annotations__  # in the order of the file
+    return cast(Header, {name: of_rows[name] if name in of_rows else getattr(manifest, name) for name in fields})
