@@ -15,7 +15,7 @@ from contextlib import closing
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
@@ -56,10 +56,10 @@ class _Column:
     """A canonical column that is written as its parts come, and read as one array that takes no memory."""
 
     def __init__(self, kind: pa.DataType, room: Path) -> None:
-        self.kind, self.bytes = kind, 0
+        self.kind, self.bytes, self.present = kind, 0, list[pa.Array]()
         self.is_text = pa.types.is_large_string(kind)
-        self.values, self.ends = (tempfile.TemporaryFile(dir=room) for _ in range(2))  # noqa: SIM115 - mapped later
-        self.present: list[pa.Array] = []
+        n_files = 2 if self.is_text else 1  # of texts first where each ends
+        self.files = [tempfile.TemporaryFile(dir=room) for _ in range(n_files)]  # noqa: SIM115 - mapped later
 
     def add(self, array: pa.Array) -> None:
         """Add the rows that follow."""
@@ -67,31 +67,29 @@ class _Column:
         if not self.is_text:
             stored = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
             filled = stored.fill_null(0) if stored.null_count else stored
-            self.values.write(np.ascontiguousarray(filled.to_numpy()).data)
+            self.files[0].write(np.ascontiguousarray(filled.to_numpy()).data)
             return
         text = array.cast(self.kind)
         ends = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + len(text) + 1]
-        self.ends.write((ends[:-1] - ends[0] + self.bytes).data)
+        self.files[0].write((ends[:-1] - ends[0] + self.bytes).data)
         if text.buffers()[2] is not None:
-            self.values.write(memoryview(text.buffers()[2])[ends[0] : ends[-1]])
+            self.files[1].write(memoryview(text.buffers()[2])[ends[0] : ends[-1]])
         self.bytes += int(ends[-1] - ends[0])
 
     def array(self) -> pa.Array:
         """Return the rows; their files go with it."""
         if self.is_text:
-            self.ends.write(np.array([self.bytes], dtype=np.int64).data)
-        present, bits = whole(pa.chunked_array(self.present, pa.bool_())), None
+            self.files[0].write(np.array([self.bytes], dtype=np.int64).data)
+        present, buffers = whole(pa.chunked_array(self.present, pa.bool_())), list[pa.Buffer | None]([None])
         if present.false_count:
-            bits = pa.py_buffer(np.packbits(present.to_numpy(zero_copy_only=False), bitorder="little"))
+            buffers = [pa.py_buffer(np.packbits(present.to_numpy(zero_copy_only=False), bitorder="little"))]
+        for file in self.files:
+            with file:
+                file.flush()
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
+                buffers.append(pa.py_buffer(mapped))
         stored = pa.int8() if pa.types.is_boolean(self.kind) else self.kind
-        data = [_buffer(self.ends), _buffer(self.values)] if self.is_text else [_buffer(self.values)]
-        return pa.Array.from_buffers(stored, len(present), [bits, *data]).cast(self.kind)
-
-
-def _buffer(file: IO[bytes]) -> pa.Buffer:
-    with file:
-        file.flush()
-        return pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b"")
+        return pa.Array.from_buffers(stored, len(present), buffers).cast(self.kind)
 
 
 def spilled(

@@ -49,83 +49,7 @@ def read_manifest(folder: Any) -> Manifest:
 
     Raises SplitError where there is none, for another schema, and for a damaged or missing file (by name).
     """
-    path = folder_of(folder)
-    header = prove_stored(path)
-    try:
-        manifest = _from_tables(path, header)
-        split_id = manifest.split_id
-    except SplitError:
-        raise
-    except Exception as error:  # files of somebody else's, whose digests fit a header of theirs
-        raise _forged(path, error) from cause_of(error)
-    if split_id != header["split_id"]:
-        raise SplitError(f"{path} says it is {header['split_id'][:12]} and its rows are {split_id[:12]}; {REMEDY}")
-    return manifest
-
-
-def prove_stored(folder: Path) -> Header:
-    """Return the header of the manifest in ``folder``: every file has its SHA-256, and the header fits its copy.
-
-    Raises SplitError as ``read_manifest`` does. No row is read, so it takes no memory.
-    """
-    header = read_header(folder)
-    prove_files(header, folder)
-    # Files of older generations hold the headers of their own versions.
-    newest = max(entry["path"] for entry in header["files"] if entry["path"].startswith("assignments-"))
-    try:
-        held = (pq.read_metadata(folder / newest).metadata or {}).get(b"evenfold", b"{}")
-        copy = {"files": header["files"]} | json.loads(held)
-        odd = sorted(name for name in {*copy, *header} if copy.get(name) != header.get(name))
-    except Exception as error:
-        raise _forged(folder, error) from cause_of(error)
-    if odd:
-        fields = ", ".join(odd)[:200]
-        raise SplitError(f"{folder / 'manifest.json'} does not fit the copy in {newest} (fields: {fields}); {REMEDY}")
-    return header
-
-
-def _forged(path: Path, error: Exception) -> SplitError:
-    """Return what is said of files that are what their header says, and together no manifest."""
-    return SplitError(f"{path} holds no manifest ({type(error).__name__}: {reason_of(error)[:200]}); {REMEDY}")
-
-
-def _from_tables(path: Path, header: Header) -> Manifest:
-    described = _described(header, path)
-    key, splitter = described["spec"].key_names, described["spec"].splitter()
-    tables = {
-        entry["path"]: pq.read_table(path / entry["path"]).replace_schema_metadata(None) for entry in header["files"]
-    }
-    of_kind = {
-        kind: {int(name[-12:-8]): tables[name] for name in sorted(tables) if name.startswith(f"{kind}-")}
-        for kind in ("assignments", "groups", "status")
-    }
-    rows, *later = of_kind["assignments"].values()
-    born: NDArray[np.int16] | None = None
-    if later:  # the rows of all generations, in key order
-        born = np.repeat(np.arange(1 + len(later), dtype=np.int16), [table.num_rows for table in (rows, *later)])
-        rows = pa.concat_tables([rows, *later]).combine_chunks()
-        order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in key])
-        rows, born = rows.take(order).combine_chunks(), born[order.to_numpy()]
-    keys, groups = rows.select(key) if key else None, list(of_kind["groups"].values())
-    read = KINDS[header["kind"]].read
-    return Manifest(
-        **described,
-        state=State.of(header["state"]),
-        membership=read(rows, tables, splitter=splitter, keys=keys, n_splits=header["n_splits"]),
-        keys=keys,
-        group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
-        born=born,
-        changes=of_kind["status"],
-        waiting=tables.get(WAITING),
-    )
-
-
-def _described(header: Header, path: Path) -> dict[str, Any]:
-    """Return what the header alone says of the manifest in ``path``, by the fields of ``Manifest``."""
-    names = ("types", "fingerprint", "plan_id", "version", "parent_split_id")
-    algorithm = {name: value for name, value in header["algorithm"].items() if name != "portable"}
-    spec = read_spec(header["spec"])
-    return {name: header[name] for name in names} | {"spec": spec, "algorithm": algorithm, "uri": str(path)}  # type: ignore[literal-required]
+    return StoredManifest(folder).rows
 
 
 # What a row of a manifest takes beside a table, at its peak, as it was seen at 10 million rows (docs/scale.md).
@@ -149,9 +73,11 @@ class StoredManifest(Manifest):
     def __init__(self, folder: Any) -> None:
         folder = folder_of(folder)
         header = read_header(folder)
-        of = {"folder": folder, "header": header, "n": header["n_rows"]}
-        of |= {"split_id": header["split_id"], "n_splits": header["n_splits"], "kind": header["kind"]}
-        self.__dict__.update(of | _described(header, folder))
+        names = ("types", "fingerprint", "plan_id", "version", "parent_split_id", "split_id", "n_splits", "kind")
+        of: dict[str, Any] = {name: value for name, value in header.items() if name in names}
+        algorithm = {name: value for name, value in header["algorithm"].items() if name != "portable"}
+        of |= {"spec": read_spec(header["spec"]), "algorithm": algorithm, "n": header["n_rows"]}
+        self.__dict__.update(of | {"folder": folder, "header": header, "uri": str(folder)})
 
     if not TYPE_CHECKING:
         membership, keys, group_table, state, born, changes, waiting = map(
@@ -166,17 +92,78 @@ class StoredManifest(Manifest):
     @cached_property
     def rows(self) -> Manifest:
         """The manifest in memory, proved."""
-        return read_manifest(self.folder)
+        self.prove()
+        try:
+            manifest = self._read()
+            split_id = manifest.split_id
+        except SplitError:
+            raise
+        except Exception as error:  # files of somebody else's, whose digests fit a header of theirs
+            raise self._forged(error) from cause_of(error)
+        if split_id != self.split_id:
+            says = f"{self.folder} says it is {self.split_id[:12]} and its rows are {split_id[:12]}"
+            raise SplitError(f"{says}; {REMEDY}")
+        return manifest
+
+    def _read(self) -> Manifest:
+        files, key = [entry["path"] for entry in self.header["files"]], self.spec.key_names
+        tables = {name: pq.read_table(self.folder / name).replace_schema_metadata(None) for name in sorted(files)}
+        assignments, groups, status = (
+            {int(name[-12:-8]): table for name, table in tables.items() if name.startswith(f"{kind}-")}
+            for kind in ("assignments", "groups", "status")
+        )
+        rows, *later = assignments.values()
+        born: NDArray[np.int16] | None = None
+        if later:  # the rows of all generations, in key order
+            born = np.repeat(np.arange(1 + len(later), dtype=np.int16), [table.num_rows for table in (rows, *later)])
+            rows = pa.concat_tables([rows, *later]).combine_chunks()
+            order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in key])
+            rows, born = rows.take(order).combine_chunks(), born[order.to_numpy()]
+        keys = rows.select(key) if key else None
+        read = KINDS[self.kind].read
+        return Manifest(
+            self.spec, self.types, self.fingerprint, self.plan_id, self.algorithm,
+            read(rows, tables, splitter=self.splitter, keys=keys, n_splits=self.n_splits),
+            keys,
+            group_table=pa.concat_tables(groups.values()).combine_chunks() if groups else None,
+            state=State.of(self.header["state"]),
+            born=born,
+            changes=status,
+            version=self.version,
+            parent_split_id=self.parent_split_id,
+            uri=self.uri,
+            waiting=tables.get(WAITING),
+        )  # fmt: skip
+
+    def prove(self) -> StoredManifest:
+        """Return the manifest where every file has the bytes that were written, and the header fits its copy.
+
+        Else SplitError. No row is read, so it takes no memory.
+        """
+        header, place = self.header, self.folder / "manifest.json"
+        prove_files(header, self.folder)
+        # Files of older generations hold the headers of their own versions.
+        newest = max(entry["path"] for entry in header["files"] if entry["path"].startswith("assignments-"))
+        try:
+            held = (pq.read_metadata(self.folder / newest).metadata or {}).get(b"evenfold", b"{}")
+            copy = {"files": header["files"]} | json.loads(held)
+            odd = sorted(name for name in {*copy, *header} if copy.get(name) != header.get(name))
+        except Exception as error:
+            raise self._forged(error) from cause_of(error)
+        if odd:
+            fields = ", ".join(odd)[:200]
+            raise SplitError(f"{place} does not fit the copy in {newest} (fields: {fields}); {REMEDY}")
+        return self
+
+    def _forged(self, error: Exception) -> SplitError:
+        """Return what is said of files that are what their header says, and together no manifest."""
+        what = f"{type(error).__name__}: {reason_of(error)[:200]}"
+        return SplitError(f"{self.folder} holds no manifest ({what}); {REMEDY}")
 
     @property
     def files(self) -> list[Path]:
         """Return the parts of the manifest: its header, and the files that it lists."""
         return [self.folder / "manifest.json", *(self.folder / entry["path"] for entry in self.header["files"])]
-
-    def prove(self) -> StoredManifest:
-        """Return the manifest where every file has the bytes that were written; else SplitError. No row is read."""
-        prove_stored(self.folder)
-        return self
 
 
 def asked_again(manifest: Manifest, gates: GateLimits, ignore: Any) -> Manifest:
