@@ -60,17 +60,17 @@ class ManifestCV:
                 )
             self._require_order(name, getattr(array, "index", None))
         above("hear", self.manifest)
-        return map(self._pair, range(self.manifest.n_splits))
-
-    def _pair(self, i: int) -> Pair:
-        train, test = self.manifest.in_use.pair(i)
-        return _held(self.positions, self.parted(i, train)[0]), _held(self.positions, test)
+        pairs = enumerate(map(self.manifest.in_use.pair, range(self.manifest.n_splits)))
+        return (
+            (_held(self.positions, self.parted(i, train)[0]), _held(self.positions, test)) for i, (train, test) in pairs
+        )
 
     def parted(self, i: int, ranks: NDArray[np.int64]) -> Pair:
         """Return the ranks that split ``i`` trains on, of those on its training side, and those to calibrate by."""
-        spec, held = self.manifest.spec, np.flatnonzero(self.positions >= 0)
+        spec = self.manifest.spec
         if self.rows is None or spec.calibration is None:
             return ranks, ranks[:0]
+        held = np.flatnonzero(self.positions >= 0)
         train = np.searchsorted(held, ranks[self.positions[ranks] >= 0])
         stream = Stream(spec.seed, CALIBRATION, i)
         left, apart = set_apart(self.manifest.splitter, self.rows, train, spec.calibration, stream)

@@ -200,24 +200,19 @@ class Lookup:
                     "rows of the manifest are not in the data",
                 ),
             )
-            odd = " and ".join(
-                f"{amount(side.num_rows, *words)} (first key {_first_key(side)})"
-                for side, *words in sides
-                if side.num_rows
-            )
+            odd = []
+            for side, *words in sides:
+                for first in side.sort_by([(name, "ascending") for name in side.column_names]).slice(0, 1).to_pylist():
+                    key = ", ".join(map(shown, first.values()))
+                    odd.append(f"{amount(side.num_rows, *words)} (first key {key})")
             if rows == "known":
-                warnings.warn(f"{odd}; left out.", stacklevel=4)
+                warnings.warn(f"{' and '.join(odd)}; left out.", stacklevel=4)
                 return self.row
             raise SplitError(
-                f"{odd}; use the data that were split, several files together, or extend the manifest; evaluate, "
-                "load_split, as_cv and fold_of take what both hold by rows='known' (--rows known)."
+                f"{' and '.join(odd)}; use the data that were split, several files together, or extend the manifest; "
+                "evaluate, load_split, as_cv and fold_of take what both hold by rows='known' (--rows known)."
             )
         return self.row
-
-
-def _first_key(rows: pa.Table) -> str:
-    first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
-    return ", ".join(shown(value) for value in first.to_pylist()[0].values())
 
 
 def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDArray[Any] | None:

@@ -227,8 +227,7 @@ def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence
     ``read``: what the work reads, over which nothing is written.
     """
     file = Path(path)
-    if suffixes:
-        _require_suffix(file, suffixes)
+    _require_suffix(file, suffixes)
     if file.is_file() and any(each.exists() and file.samefile(each) for data in read for each in files_of(data)):
         raise SplitError(f"{file} is read as well; write to another file.")
     if not file.parent.is_dir():
@@ -236,7 +235,7 @@ def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence
 
 
 def _require_suffix(file: Path, suffixes: Sequence[str]) -> None:
-    if file.suffix not in suffixes:
+    if suffixes and file.suffix not in suffixes:
         raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to {' or '.join(suffixes)}.")
 
 
