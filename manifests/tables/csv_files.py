@@ -213,7 +213,9 @@ class CsvFiles(Source):
         with readable(self.native, "CSV"):
             return [name for name in self._files[0].names if not INDEX.fullmatch(name)]
 
-    def _schema(self) -> pa.Schema:
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The types that the first two megabytes of each file show, or all of it."""
         if self._whole:
             return self.table().schema
         try:
@@ -221,7 +223,8 @@ class CsvFiles(Source):
             read = zip(self._files, heads, strict=True)
             if long := [field for file, head in read for field in file.texts_of_long(head, 2)]:
                 heads = [pa.Table.from_batches([next(file.batches(fields=long))]) for file in self._files]
-            return one_schema([file.path for file in self._files], [head.schema for head in heads])
+            schema = one_schema([file.path for file in self._files], [head.schema for head in heads])
+            return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
         except (pa.ArrowException, UnicodeDecodeError):
             self._whole = True  # which shows more, or says what is wrong
             return self.table().schema

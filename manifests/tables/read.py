@@ -30,7 +30,7 @@ from evenfold.splitters.errors import (
 
 from .canonical import amount
 from .csv_files import CsvFiles
-from .source import STREAMS, Frame, ParquetFiles, Source, Stream, of_relation, quoted
+from .source import STREAMS, Frame, ParquetFiles, Source, of_relation, quoted
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
@@ -132,7 +132,7 @@ def opened(address: str) -> Source:
             return int(source.n_rows or 0)
 
     with _relation(address) as source:
-        return Stream(address, source.schema, read, count)
+        return Source(address, source.schema, read, count)
 
 
 @contextmanager

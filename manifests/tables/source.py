@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,23 +25,24 @@ BATCH_ROWS = 1 << 17
 NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one and its place
 
 
-class Source(ABC):
-    """A table that can be read more than once; ``native`` is what an engine may read better than through batches."""
+Read = Callable[[list[str], int], Iterable[pa.Table]]
 
-    native: Any
 
-    @abstractmethod
-    def _schema(self) -> pa.Schema:
-        """Return the types of the columns as they are stored."""
+class Source:
+    """A table that can be read more than once, in batches where it lies, by ``read(columns, rows)``.
 
-    @abstractmethod
-    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Yield ``columns`` as tables of at most about ``rows`` rows, in the same order each time."""
+    ``count`` returns its rows, where it can be asked; ``native`` is what an engine may read better than by batches.
+    """
+
+    _count: Callable[[], int] | None = None
+
+    def __init__(self, native: Any, schema: pa.Schema, read: Read, count: Callable[[], int] | None = None) -> None:
+        self.native, self._types, self._batches, self._count = native, schema, read, count
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The types of the columns; what pandas calls an index that has no name is no column."""
-        return pa.schema([field for field in self._schema() if not INDEX.fullmatch(field.name)])
+        return pa.schema([field for field in self._types if not INDEX.fullmatch(field.name)])
 
     @cached_property
     def names(self) -> list[str]:
@@ -52,7 +52,12 @@ class Source(ABC):
     @cached_property
     def n_rows(self) -> int | None:
         """The number of rows; None where only a reader to the end would know."""
-        return None
+        return None if self._count is None else self._count()
+
+    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+        """Yield ``columns`` as tables of at most about ``rows`` rows, in the same order each time."""
+        require_columns(columns, self.names)
+        return iter(self._batches(columns, rows))
 
     @property
     def about_rows(self) -> int | None:
@@ -93,33 +98,7 @@ class Source(ABC):
         return int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
 
 
-class Stream(Source):
-    """A table that is read in batches where it lies, by ``read(columns, rows)``; ``count`` returns its rows."""
-
-    def __init__(
-        self,
-        native: Any,
-        schema: pa.Schema,
-        read: Callable[[list[str], int], Iterable[pa.Table]],
-        count: Callable[[], int] | None = None,
-    ) -> None:
-        self.native, self._types, self._batches, self._count = native, schema, read, count
-
-    def _schema(self) -> pa.Schema:
-        return self._types
-
-    @cached_property
-    def n_rows(self) -> int | None:
-        """The number of rows, where it can be asked for."""
-        return None if self._count is None else self._count()
-
-    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Yield ``columns`` as the table's own reader does."""
-        require_columns(columns, self.names)
-        return iter(self._batches(columns, rows))
-
-
-class ParquetFiles(Stream):
+class ParquetFiles(Source):
     """Parquet files of this machine, or objects of a file system, as one table; SplitError where columns differ."""
 
     def __init__(self, native: str, names: Sequence[str], files: Any = None) -> None:
@@ -208,7 +187,9 @@ class Frame(Source):
         """The number of rows."""
         return len(self._frame)
 
-    def _schema(self) -> pa.Schema:
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The types of the columns."""
         return self.settled().table().schema
 
     def settled(self) -> Source:
@@ -286,7 +267,7 @@ def of_relation(relation: Any) -> Source:
         return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
 
     schema = relation.limit(0).to_arrow_table().schema
-    return Stream(relation, schema, read, lambda: int(relation.aggregate("count(*)").fetchall()[0][0]))
+    return Source(relation, schema, read, lambda: int(relation.aggregate("count(*)").fetchall()[0][0]))
 
 
 def _of_polars(frame: Any) -> Source:
@@ -294,7 +275,7 @@ def _of_polars(frame: Any) -> Source:
         parts = frame.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
         return (part.to_arrow() for part in parts)
 
-    return Stream(frame, frame.limit(0).collect().to_arrow().schema, read)
+    return Source(frame, frame.limit(0).collect().to_arrow().schema, read)
 
 
 def _of_dask(frame: Any) -> Source:
@@ -302,7 +283,7 @@ def _of_dask(frame: Any) -> Source:
         parts = (pa.Table.from_pandas(part.compute(), preserve_index=False) for part in frame[columns].partitions)
         return (piece for part in parts for piece in slices(part, rows))
 
-    return Stream(frame, pa.Schema.from_pandas(frame._meta, preserve_index=False), read)
+    return Source(frame, pa.Schema.from_pandas(frame._meta, preserve_index=False), read)
 
 
 def _of_spark(frame: Any) -> Source:
@@ -310,7 +291,7 @@ def _of_spark(frame: Any) -> Source:
         # All of the columns at once: asked for only to see whether an integer target is a number or classes.
         return slices(frame.select(*(f"`{name}`" for name in columns)).toArrow(), rows)
 
-    return Stream(frame, frame.limit(0).toArrow().schema, read)
+    return Source(frame, frame.limit(0).toArrow().schema, read)
 
 
 # A DuckDB relation, a lazy frame of polars, a frame of Dask or Spark: by the method that nothing else has.
