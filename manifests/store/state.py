@@ -121,17 +121,17 @@ def _classed(columns: Sequence[Classed], n: int) -> tuple[NDArray[Any], list[Any
     """Return the stratum of each of ``n`` rows by first appearance, and the classes (lists of columns) for JSON."""
     if not columns:
         return np.zeros(n, dtype=np.int8), None
-    columns = [
+    plain = [
         (codes, [level if isinstance(level, (str, int, float, bool)) else str(level) for level in levels])
         for codes, levels in columns
     ]
-    if len(columns) == 1:
-        return columns[0]
+    if len(plain) == 1:
+        return plain[0]
     strata: Any = 0
-    for codes, levels in columns:  # numbered anew each time, so that the product of many columns does not overflow
+    for codes, levels in plain:  # numbered anew each time, so that the product of many columns does not overflow
         strata = pd.factorize(strata * len(levels) + codes)[0]
     first = np.unique(strata, return_index=True)[1]
-    rows = zip(*([levels[code] for code in codes[first].tolist()] for codes, levels in columns), strict=True)
+    rows = zip(*([levels[code] for code in codes[first].tolist()] for codes, levels in plain), strict=True)
     return strata, [list(row) for row in rows]
 
 

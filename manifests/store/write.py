@@ -201,14 +201,12 @@ def describe(manifest: Manifest) -> Header:
     born, state, parts = manifest.born, manifest.state, manifest.membership.parts
     rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
     shares = (state and state.shares) or {}
-    codes, counts = (each.tolist() for each in np.unique(manifest.in_use.column(), return_counts=True))
-    few = len(codes) <= MOST_COUNTED_FOLDS  # rows in use of each, of the first repeat
     of_rows = {
         "schema": SCHEMA,
         "spec": manifest.spec.model_dump(mode="json", exclude_defaults=True),
         "algorithm": manifest.algorithm | {"portable": manifest.splitter.portable},
         "n_rows": manifest.n,
-        "counts": {str(code): count for code, count in zip(codes, counts, strict=True)} if few else {},
+        "counts": counts(manifest),
         "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
         "state": None if state is None else state.to_json(),
         "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
@@ -217,3 +215,9 @@ def describe(manifest: Manifest) -> Header:
     }
     fields = Header.__annotations__  # in the order of the file
     return cast(Header, {name: of_rows[name] if name in of_rows else getattr(manifest, name) for name in fields})
+
+
+def counts(manifest: Manifest) -> dict[str, int]:
+    """Return the rows of each code in use (of the first repeat), in order; left empty above 1,000 folds."""
+    codes, rows = (each.tolist() for each in np.unique(manifest.in_use.column(), return_counts=True))
+    return dict(zip(map(str, codes), rows, strict=True)) if len(codes) <= MOST_COUNTED_FOLDS else {}
