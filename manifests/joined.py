@@ -167,9 +167,7 @@ class Joined:
 
     def empty_places(self) -> list[str]:
         """Return the names of folds, or sides of splits, that have no row in the data."""
-        sides = (
-            (i, role, rows) for i, pair in enumerate(self.splits()) for role, rows in zip(ROLES, pair, strict=True)
-        )
+        sides = ((i, *side) for i, pair in enumerate(self.splits()) for side in zip(ROLES, pair, strict=True))
         return [f"the {role} side of split {i}" for i, role, rows in sides if not rows.size]
 
     def tables_of(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
