@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,8 @@ import joblib
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, numbered, whole
-from evenfold.manifests.tables.read import require_rows, room_of
+from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types, numbered, whole
+from evenfold.manifests.tables.read import bytes_of_memory, require_rows
 from evenfold.manifests.tables.source import ParquetFiles, Source, no_rows, quoted
 from evenfold.splitters import HashSplit, SplitError
 from evenfold.splitters.errors import reason_of
@@ -100,8 +99,9 @@ def spilled(
     At most ``memory`` bytes are held while they are sorted. The files have no name, so a killed process leaves none.
     SplitError for a table without rows, and for one on a cluster without a key.
     """
-    schema = canonical_table(source.schema.empty_table(), names, types).schema
-    make = partial(sortable, names=names, types=dict(types))
+    empty = canonical_table(source.schema.empty_table(), names, types)
+    schema = pa.schema([(field.name, STORED.get(field.type, field.type)) for field in empty.schema])
+    make = partial(sortable, names=names, types=column_types(empty))  # of all parts alike
     with aside(to, SPILLED, to) as room:
         if engine == "duckdb":
             parts: Iterator[pa.Table] = map(make, source.batches(names))
@@ -111,28 +111,29 @@ def spilled(
             raise SplitError("without a key a row is its position, and rows on a cluster have none; name a key column.")
         else:
             parts = _by_dask(source, make, names) if engine == "dask" else _by_spark(source, make, schema, room)
-        columns = [_Column(field.type, room) for field in schema]
-        for part in _in_order(parts, key, room, memory):
+        columns = [_Column(kind, room) for kind in empty.schema.types]
+        for part in _in_order(parts, schema, key, room, memory):
             for column, values in zip(columns, part.columns, strict=True):
                 column.add(whole(values))
-        table = pa.table([column.array() for column in columns], schema=schema)
+        table = pa.table([column.array() for column in columns], schema=empty.schema)
     if not table.num_rows:
         raise no_rows("the table")
     return table
 
 
-def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
-    """Yield canonical rows sorted by ``key``, if any, within ``memory``; SplitError where parts differ in types."""
+def _in_order(
+    parts: Iterator[pa.Table], schema: pa.Schema, key: list[str], folder: Path, memory: int
+) -> Iterator[pa.Table]:
+    """Yield canonical rows sorted by ``key``, if there is one, within ``memory``."""
     import duckdb
 
-    first = next(parts, None) if key else None
-    if first is None:
+    if not key:
         yield from parts
         return
     # By number, for DuckDB takes names that differ in case alone for one.
-    numbered = pa.schema([field.with_name(str(i)) for i, field in enumerate(first.schema)])
+    by_number = pa.schema([field.with_name(str(i)) for i, field in enumerate(schema)])
     failed = list[Exception]()
-    stream = pa.RecordBatchReader.from_batches(numbered, _batches(first, parts, numbered, failed))
+    stream = pa.RecordBatchReader.from_batches(by_number, _batches(parts, by_number, failed))
     settings: dict[str, str | bool | int | float | list[str]] = {
         # What DuckDB holds besides its buffers, and our own batches, need as much again.
         "memory_limit": f"{max(memory // 2, 64 << 20) >> 20}MiB",
@@ -144,7 +145,7 @@ def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: i
         database.execute("set enable_progress_bar = false")  # it would be among what a command prints
         database.register("canonical", stream)
         # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. The plan looks at it.
-        order = ", ".join(quoted(str(first.column_names.index(name))) for name in key)
+        order = ", ".join(quoted(str(schema.names.index(name))) for name in key)
         try:
             reader = database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17)
             yield from (pa.Table.from_batches([batch]) for batch in reader)
@@ -160,19 +161,11 @@ def _in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: i
             ) from None
 
 
-def _batches(
-    first: pa.Table, others: Iterator[pa.Table], numbered: pa.Schema, failed: list[Exception]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of tables in the columns of ``numbered``; what goes wrong is kept as it was."""
+def _batches(parts: Iterator[pa.Table], by_number: pa.Schema, failed: list[Exception]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of tables in the columns of ``by_number``; what goes wrong is kept as it was."""
     try:
-        for table in chain([first], others):
-            for expected, field in zip(first.schema, table.schema, strict=True):
-                if expected.type != field.type:
-                    raise SplitError(
-                        f"column {field.name!r} is {expected.type} in the first rows and {field.type} in later ones; "
-                        "declare its type, or give all rows the same."
-                    )
-            yield from pa.table(table.columns, schema=numbered).to_batches()
+        for part in parts:
+            yield from pa.table(part.columns, schema=by_number).to_batches()
     except Exception as error:
         failed.append(error)
         raise
@@ -201,17 +194,16 @@ def _by_spark(source: Source, make: Make, schema: pa.Schema, folder: Path) -> It
     session: Any = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if "PYSPARK_PYTHON" not in os.environ and hasattr(session, "sparkContext"):
         session.sparkContext.pythonExec = sys.executable  # workers on this machine know our code
-    stored = pa.schema([(field.name, STORED.get(field.type, field.type)) for field in schema])
     if hasattr(source.native, "mapInArrow"):
-        parts, names = source.native.select(*(f"`{name}`" for name in stored.names)), None
+        parts, names = source.native.select(*(f"`{name}`" for name in schema.names)), None
     else:  # read by Arrow, not by Spark, whose types know neither nanoseconds nor unsigned numbers
-        groups, names = _row_groups(source, "Spark"), stored.names
+        groups, names = _row_groups(source, "Spark"), schema.names
         parts = session.createDataFrame(groups, "file string, part int").repartition(max(1, len(groups)))
-    columns = ", ".join(f"`{field.name}` {SPARK_TYPES[field.type]}" for field in stored)
+    columns = ", ".join(f"`{field.name}` {SPARK_TYPES[field.type]}" for field in schema)
     rows, written = parts.mapInArrow(partial(_of_batches, make, names), columns), folder / "parts"
     rows.write.option("compression", "zstd").parquet(written.absolute().as_uri())
     for path in sorted(written.glob("part-*.parquet")):
-        yield pq.read_table(path, memory_map=False).cast(stored)
+        yield pq.read_table(path, memory_map=False).cast(schema)
         path.unlink()
 
 
@@ -254,7 +246,7 @@ def require_room_to_decide(plan: Plan, memory: str | int | None) -> None:
     if plan.packs_groups:
         group = str(plan.spec.columns.group)
         each, n = BYTES_A_GROUP + OF_TEXT * pa.types.is_large_string(types[group]), plan.n
-        if n * (each + BYTES_OF_ROWS) > room_of(memory):  # to count groups is a pass over the rows
+        if n * (each + BYTES_OF_ROWS) > bytes_of_memory(memory, parts=1):  # to count groups is a pass over the rows
             n = len(numbered(plan.table.column(group))[1])
         require_rows(n, each + BYTES_OF_ROWS * plan.n // n, strategy, memory, "groups")
     elif not isinstance(plan.splitter, HashSplit) or plan.spec.holdout is not None:

@@ -285,20 +285,15 @@ class NoRoomError(SplitError):
     """A table takes more memory than there is."""
 
 
-def bytes_of_memory(memory: str | int | None) -> int:
-    """Return ``memory`` ("2GB", "500 MB", bytes) as bytes; a quarter of what is free where it is None."""
+def bytes_of_memory(memory: str | int | None, parts: int = 4) -> int:
+    """Return ``memory`` ("2GB", "500 MB", bytes) as bytes; of what is free one of ``parts`` where it is None."""
     if memory is None:
-        return free_memory() // 4
+        return free_memory() // parts
     size = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
     if not size:
         raise SplitError(f"memory={memory!r}; write a size such as '2GB'.")
     powers = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
     return int(float(size[1]) * 1024 ** powers[size[2].lower()])
-
-
-def room_of(memory: str | int | None) -> int:
-    """Return how many bytes may be held at once: ``memory``, or all that is free where it is None."""
-    return free_memory() if memory is None else bytes_of_memory(memory)
 
 
 def free_memory() -> int:
@@ -334,7 +329,7 @@ def require_rows(
 
     ``of``: of what else there are as many; ``instead``: what takes less, for the sentence.
     """
-    limit = room_of(memory)
+    limit = bytes_of_memory(memory, parts=1)
     if n * bytes_a_row > limit:
         size, allowed = (f"{size / 2**30:.3g} GB" for size in (n * bytes_a_row, limit))
         raise NoRoomError(
