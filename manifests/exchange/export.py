@@ -75,7 +75,7 @@ def sides(manifest: Manifest, data: Any) -> Iterator[tuple[Ranks, Ranks, Ranks]]
     apart = data is not None and manifest.spec.calibration is not None
     cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
     for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
-        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
+        left, held_out = (train, train[:0]) if cv is None else cv.parted(i, train)
         yield left, test, held_out
 
 
