@@ -17,7 +17,6 @@ from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
 from evenfold.tasks.record import reading
-from evenfold.tasks.record.reading import metrics_in
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.runtime.home import Home, prepare_environment
 from evenfold.tasks.work import further_pairs, work_of
@@ -47,10 +46,9 @@ def compare(request: Request) -> list[Comparison]:
     """
     pair = pair_of(request.run_a, request.run_b, request.repeats)
     pair_of.cache_clear()
-    of_a, of_b = (metrics_in(side.params) for side in (pair.a, pair.b))
-    metrics = [metric for metric in of_a if metric in of_b and is_trusted(metric)]  # recorded names are complete
-    if request.metrics:
-        metrics = named_metrics(pair.a, request.metrics)
+    of_a, of_b = (reading.metrics_in(side.params) for side in (pair.a, pair.b))
+    shared = [metric for metric in of_a if metric in of_b and is_trusted(metric)]  # recorded names are complete
+    metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     a, b, repeat_notes = pair.predictions()
@@ -61,7 +59,7 @@ def compare(request: Request) -> list[Comparison]:
         n_train=pair.a.mean_of_folds("n_train"), level=request.level, margin=request.margin,
     )  # fmt: skip
     comparisons = [beside(metric, apparent=pair.apparent(metric)) for metric in metrics]
-    notes = tuple(note for note in (pair.versions, repeat_notes) if note)
+    notes = tuple(filter(None, (pair.versions, repeat_notes)))
     comparisons = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in comparisons]
     record_comparison(pair.a, pair.b, comparisons, pair.names, request.level)
     return comparisons

@@ -14,25 +14,16 @@ from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpe
 from evenfold.estimates.ledger import level_of_look
 from evenfold.manifests import Audit
 from evenfold.manifests.spec import name_like
-from evenfold.tasks import steps
+from evenfold.tasks import scores, steps
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
 from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Segment, SplitRef
 from evenfold.tasks.parameters import Data, Model, Spec
-from evenfold.tasks.record.evaluations import failure_of, record_evaluation
-from evenfold.tasks.record.studies import record_look, record_look_scores, record_segments
+from evenfold.tasks.record import evaluations, studies
 from evenfold.tasks.requests import EvaluateFields, ScoreFields
 from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
 from evenfold.tasks.runtime.progress import say, saying
-from evenfold.tasks.scores import (
-    NO_VALUE,
-    aggregate,
-    check_levels,
-    evaluate_segment,
-    segmented,
-    unaggregated,
-)
 from evenfold.tasks.splits import audit_split
-from evenfold.tasks.steps import finished_each, happened, run, tell
+from evenfold.tasks.steps import finished_each, run
 from evenfold.tasks.work import further_pairs, work_of
 
 from . import definitions
@@ -49,7 +40,7 @@ APART_SECONDS = 10.0  # of short fits, for which plain starts processes: they ta
 
 @dataclass
 class Fits:
-    """Results and states of the fits in split order, those of the folds first, how many are cached, and the errors."""
+    """Results and states of the fits in split order, those of the folds first, and the errors of those that failed."""
 
     split: SplitRef
     model: ModelSpec
@@ -59,38 +50,46 @@ class Fits:
     refits: list[FitResult] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     states: list[FoldState] = field(default_factory=list)
-    n_cached: int = 0
-    n_fits: int = 0
+
+    @property
+    def n_fits(self) -> int:
+        """The number of fits, also of those that failed."""
+        return len(self.states)
+
+    @property
+    def n_cached(self) -> int:
+        """The number of fits that came from the cache."""
+        return self.states.count("cached")
 
     @property
     def failure(self) -> str:
         """Why there is no estimate, in a sentence."""
-        return failure_of(self.errors, self.split.n_splits)
+        return evaluations.failure_of(self.errors, self.split.n_splits)
 
     def evaluated(self, allow_partial: bool = False, *, interval: Any = "auto", level: float = 0.95) -> Evaluated:
         """Return what the fits come to together; no estimates where some failed, unless that is allowed."""
         if self.errors and not (allow_partial and self.results):
-            return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
+            return scores.unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
         refits = [] if self.errors else self.refits
         return run(
-            aggregate, self.split, self.results, apparent=self.apparent, errors=self.errors, refits=refits,
+            scores.aggregate, self.split, self.results, apparent=self.apparent, errors=self.errors, refits=refits,
             interval=interval, level=level,
         )  # fmt: skip
 
     def collect(self, outcomes: Outcomes, sizes: Sequence[int], to_come: int = 0) -> list[FitResult]:
-        """Return the results of outcomes, each of ``sizes`` fits, in the splits' order; count and note them all."""
-        total = self.n_fits + sum(sizes) + to_come
+        """Return the results of outcomes, each of ``sizes`` fits, in the splits' order; note all states and errors."""
+        n_done = self.n_fits
+        total = n_done + sum(sizes) + to_come
         came: dict[int, steps.Finished[FitResult]] = {}
-        say("fitting models", self.n_fits, total)
+        say("fitting models", n_done, total)
         for number, done in outcomes:
             came[number] = done
-            self.n_fits += sizes[number]
-            say("fitting models", self.n_fits, total)
+            n_done += sizes[number]
+            say("fitting models", n_done, total)
         results = []
         for number, done in sorted(came.items()):  # so that estimates, their bytes and what failed are in one order
             state: FoldState = "failed" if done.error else "cached" if done.cached else "fitted"
             self.states += [state] * sizes[number]
-            self.n_cached += sizes[number] if done.cached else 0
             if done.error is None:
                 results.append(done.value)
             else:
@@ -132,35 +131,36 @@ def _each(fits: Fits, n: int, of: str | int, seconds: float | None = None) -> Ou
     where fits are worth its start: of threads that need the interpreter one waits for another.
     """
     numbers, workers, plain = list(range(n)), steps.workers_at_once(), not steps.under_prefect()
+
+    def alone(numbers: list[int]) -> Outcomes:
+        calls = [(fits.split, i, fits.model) for i in numbers]
+        for place, done in finished_each(fit_fold, calls, of=of, time_limit=fits.time_limit):
+            yield numbers[place], done
+
     # A limit starts a process for each fit, which takes seconds: no such fit is short.
     if workers is None or fits.time_limit is not None or (plain and workers == 1):
-        yield from _alone(fits, numbers, of)
+        yield from alone(numbers)
         return
     # Every worker has a fit while the first to finish says how long one takes: long fits lose nothing by it.
-    begun, numbers = _alone(fits, numbers[:workers], of), numbers[workers:]
+    begun, numbers = alone(numbers[:workers]), numbers[workers:]
     # Only the first: `begun` goes on in the background, and the others of it are taken up at the end.
     number, first = next(begun)
     yield number, first
     if seconds is None:
-        scores = [] if first.error else first.value.scores
-        seconds = scores[0].seconds_fit + scores[0].seconds_score if scores else inf
+        took = [] if first.error else first.value.scores
+        seconds = took[0].seconds_fit + took[0].seconds_score if took else inf
     apart = plain and not first.cached and seconds * len(numbers) > APART_SECONDS and sys.platform == "linux"
     blocks = short_blocks(n - len(numbers), n, seconds, workers) if apart or not plain else []
     calls = [(fits.split, block, fits.model) for block in blocks]
     for place, done in finished_each(fit_short, calls, of=of, refresh=steps.REFRESHING.get(), apart=apart):
-        for i, fit in zip(range(*blocks[place]), done.returned or [], strict=False):
+        # Of a block that failed as a whole each is fitted below.
+        for i, fit in zip(range(*blocks[place]), done.returned or (), strict=False):
             if fit.returned is not None:
                 numbers.remove(i)
                 yield i, fit
     # Alone, a fit is tried as often as any other, and its own task run says why it failed.
-    yield from _alone(fits, numbers, of)
+    yield from alone(numbers)
     yield from begun
-
-
-def _alone(fits: Fits, numbers: list[int], of: str | int) -> Outcomes:
-    calls = [(fits.split, i, fits.model) for i in numbers]
-    for place, done in finished_each(fit_fold, calls, of=of, time_limit=fits.time_limit):
-        yield numbers[place], done
 
 
 def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tuple[int, int]]:
@@ -170,8 +170,7 @@ def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tu
     # As many for each worker, so that none waits for another.
     rounds = ceil((last - first) * seconds / BLOCK_SECONDS / workers)
     n_blocks = min(last - first, workers * max(1, rounds))
-    edges = [first + (last - first) * i // n_blocks for i in range(n_blocks + 1)]
-    return list(pairwise(edges))
+    return list(pairwise(first + (last - first) * i // n_blocks for i in range(n_blocks + 1)))
 
 
 def check_evaluation(request: Request) -> str:
@@ -182,7 +181,7 @@ def check_evaluation(request: Request) -> str:
     if not request.parameters.get("by"):
         return checked(request)[0]
     require_used(request)
-    spec, *_ = segmented(from_anywhere(request.data), request.specification, request.recipe, request.by)
+    spec, *_ = scores.segmented(from_anywhere(request.data), request.specification, request.recipe, request.by)
     return spec.name
 
 
@@ -220,30 +219,32 @@ evaluate = cast("_Evaluate", _evaluate)
 def run_segments(request: Request) -> Segments:
     """Split, fit and audit each segment, a task run for each, and record their table in one run."""
     started, by, home = time.monotonic(), request.by, Home.here()
-    spec, model, tables = segmented(from_anywhere(request.data), request.specification, request.recipe, by)
+    spec, model, tables = scores.segmented(from_anywhere(request.data), request.specification, request.recipe, by)
     calls = [
         (data_reference(table, home), spec.model_copy(update={"name": name_like(f"{spec.name}-{value}")}), model, value)
         for value, table in tables.items()
         if value
     ]
-    segments = {name: Segment(segment=name, rows=rows.num_rows, failed=NO_VALUE) for name, rows in tables.items()}
-    for n_done, (number, done) in enumerate(finished_each(evaluate_segment, calls, **request.of(ScoreFields)), start=1):
+    segments = {
+        name: Segment(segment=name, rows=rows.num_rows, failed=scores.NO_VALUE) for name, rows in tables.items()
+    }
+    finished = finished_each(scores.evaluate_segment, calls, **request.of(ScoreFields))
+    for n_done, (number, done) in enumerate(finished, start=1):
         value = calls[number][-1]
         why = " ".join(str(done.error).split())
         segments[value] = done.returned or segments[value].model_copy(update={"failed": why})
         say("evaluating segments", n_done, len(calls))
     table = list(segments.values())
-    run_id = run(record_segments, spec, model, by, table, run_label=request.run_label).run_id
+    run_id = run(studies.record_segments, spec, model, by, table, run_label=request.run_label).run_id
     if all(each.failed for each in table):
         raise EvaluationError(f"none of {len(table):,} segments has a score, run {run_id[:8]}; {table[0].reason}")
-    return Segments(
-        name=spec.name, by=by, model=model, segments=table, run_id=run_id, seconds=time.monotonic() - started
-    )
+    seconds = time.monotonic() - started
+    return Segments(name=spec.name, by=by, model=model, segments=table, run_id=run_id, seconds=seconds)
 
 
 def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str, what: str) -> None:
     """Raise GateError where levels of a column to balance on differ by more than the gate ``level_gap`` allows."""
-    audit = check_levels(split, levels, metric)
+    audit = scores.check_levels(split, levels, metric)
     stop_where_failed(audit, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
 
 
@@ -262,7 +263,7 @@ def stop_where_failed(audit: Audit, what: str, gates: bool | None = None) -> Non
 
 def refused(split: str, words: str) -> GateError:
     """Return the error of what is refused, which Prefect is told as well."""
-    happened("audit.failed", split, words)
+    steps.happened("audit.failed", split, words)
     return GateError(words)
 
 
@@ -278,20 +279,20 @@ def evaluated(split: SplitOutcome, recipe: ModelSpec, request: Request) -> Evalu
     fit_more(fits, request.interval)
     outcome = fits.evaluated(request.allow_partial, interval=request.interval, level=request.level)
     models = {} if fits.errors or log_models == "none" else {"all rows": run(fit_final, ref, recipe)}
-    if log_models == "all" and not fits.errors:
+    if models and log_models == "all":
         title = ref.manifest().membership.split_title
         models |= {title(i): run(fit_final, ref, recipe, i) for i in ref.splits()}
     states = fits.states[: ref.n_splits]
     with saying("recording the evaluation"):
         record = run(
-            record_evaluation, ref, outcome, split_run_id=split.run_id, run_label=request.run_label,
+            evaluations.record_evaluation, ref, outcome, split_run_id=split.run_id, run_label=request.run_label,
             n_cached=fits.n_cached, states=states, models=models, build=request.build,
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
     counts = {"n_fits": fits.n_fits, "n_cached": fits.n_cached, "states": states, "since": record.since}
     evaluation = _evaluation(split, outcome, record.run_id, started, **counts)
-    tell([evaluation.summary, *([f"{record.since}."] if record.since else [])])
+    steps.tell([evaluation.summary, *([f"{record.since}."] if record.since else [])])
     return evaluation
 
 
@@ -309,14 +310,14 @@ def look_at_holdout(split: SplitOutcome, model: ModelSpec, request: Request) -> 
     """
     started, ref = time.monotonic(), split.split
     try:
-        look = run(record_look, ref, work_of(ref, model).problem.model, request.reason)
+        look = run(studies.record_look, ref, work_of(ref, model).problem.model, request.reason)
     except Exception as error:
         why = " ".join(str(error).split())[:300].rstrip(".")
         raise EvaluationError(f"the look could not be recorded, so the holdout stays closed: {why}.") from error
     result = run(fit_fold, ref, "holdout", model, time_limit=request.time_limit)
     left = None if look.budget is None else look.budget - look.look
     adjusted = level_of_look(look.look, request.level, look.sharing)
-    outcome = run(aggregate, ref, [result], interval=request.interval, level=adjusted)
-    look = run(record_look_scores, ref, look, result, outcome.estimates)
+    outcome = run(scores.aggregate, ref, [result], interval=request.interval, level=adjusted)
+    look = run(studies.record_look_scores, ref, look, result, outcome.estimates)
     counts = {"n_fits": 1, "n_cached": 0, "look": look.look, "looks_left": left, "promised": look.promised}
     return _evaluation(split, outcome, look.run_id, started, **counts)

@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import Answered, Confusion, FoldScore, Problem, depends_on_model, metric_of
-from evenfold.estimates.errors import EvaluationError, ModelError
+from evenfold.estimates import Answered, Confusion, EvaluationError, FoldScore, ModelError, Problem
 from evenfold.estimates.metrics.record import Responses, confidence, describe_classes
+from evenfold.estimates.metrics.registry import depends_on_model, metric_of
 from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
 from evenfold.estimates.models.encoding import feature_table, kind_of
 from evenfold.estimates.models.fit import predictions_of, reason_with_advice
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
-from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
-from evenfold.splitters import SplitError
-from evenfold.splitters.errors import cause_of, shown
+from evenfold.splitters.errors import SplitError, amount, cause_of, listed, shown
 from evenfold.splitters.naming import changed
 from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final
@@ -101,36 +99,33 @@ def score_later(
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
         for metric in on_test
     ]
-    later_score = LaterScore(
+    promised = [estimate for estimate in recipe.estimates if estimate.metric in on_test]
+    title, split = f"{recipe.name.partition(' @ ')[0]} on {later.name}", recipe.split
+    link = SplitLink(f"{split.name} {split.version}", split.split_id)
+    page = evaluation_page(problem, [score], estimates, predictions, title, split=link, origin=Origin(later.name))
+    page = beside_promises(page, estimates, promised, notes)
+    about = {"run": recipe.run_id, "data": later.content[:32], "rows": problem.n}
+    if code := recipe.model.code:
+        about["code"] = digest_json(code)[:16]
+    return LaterScore(
         run=recipe.run_id,
         model=problem.model,
         name=later.name,
-        split=recipe.split,
+        split=split,
         rows=problem.n,
         estimates=estimates,
-        promised=[estimate for estimate in recipe.estimates if estimate.metric in on_test],
+        promised=promised,
         confusion=Confusion.of(problem, predictions),
         notes=notes,
+        run_id=record_later(split, f"{recipe.name} on {later.name}", about, estimates, page),
     )
-    title = f"{recipe.name.partition(' @ ')[0]} on {later.name}"
-    split = SplitLink(f"{later_score.split.name} {later_score.split.version}", later_score.split.split_id)
-    page = evaluation_page(problem, [score], estimates, predictions, title, split=split, origin=Origin(later.name))
-    page = beside_promises(page, estimates, later_score.promised, later_score.notes)
-    about = {"run": recipe.run_id, "data": later.content[:32], "rows": later_score.rows}
-    if code := recipe.model.code:
-        about["code"] = digest_json(code)[:16]
-    run_id = record_later(later_score.split, f"{recipe.name} on {later.name}", about, estimates, page)
-    return later_score.model_copy(update={"run_id": run_id})
 
 
 MEANT = "if they are meant, say known_rows=True (--known-rows)"
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:
-    """Return the scores that are defined, and a sentence on each that is not, or not of every class.
-
-    Raises EvaluationError where none is.
-    """
+    """Return the scores that are defined, and a sentence on each other, or not of every class; at least one is."""
     on_test: dict[str, float] = {}
     weighing = problem.y if problem.weights is None else problem.y[problem.weights > 0]
     answered = Answered(later.answers, problem.y, problem.classes, problem.weights)
@@ -175,7 +170,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", [None])
     model, _ = load_final(final)
-    answers = Responses.of(model, X)
+    answers = Responses(model, X)
     try:
         answers.say("predict")
     except Exception as error:  # a model raises what it likes

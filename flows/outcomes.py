@@ -10,10 +10,9 @@ from typing import Any, Literal
 import pandas as pd
 from evenfold.estimates import Choice, Comparison, Confusion, Estimate, FoldScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
-from evenfold.manifests.tables.canonical import amount
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.base import ONE_OF
-from evenfold.splitters.errors import Displayed, EvenfoldError
+from evenfold.splitters.errors import Displayed, EvenfoldError, amount
 from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
 
 from evenfold import flows, reports

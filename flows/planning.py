@@ -10,7 +10,7 @@ from typing import Any
 
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import Plan, StoredManifest, write_manifest
-from evenfold.manifests.tables.canonical import amount
+from evenfold.splitters.errors import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
 from evenfold.tasks.preimages import Preimage

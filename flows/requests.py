@@ -11,8 +11,7 @@ from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.models.problem import predicts_classes
 from evenfold.manifests import SplitSpec, explain, read_manifest, specification
 from evenfold.manifests.plan import default_strategy
-from evenfold.manifests.tables.canonical import listed, verb
-from evenfold.splitters import EvenfoldError, SplitError
+from evenfold.splitters.errors import EvenfoldError, SplitError, listed, verb
 from evenfold.tasks import parameters, requests as groups
 from evenfold.tasks.plans import check_columns, require_splittable
 from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
@@ -40,20 +39,17 @@ class Request(BaseModel):
     def to(cls, declared: Callable[..., Any]) -> type[Request]:
         """Return the class of the requests of the flow that a function declares."""
         signature = groups.signature_of(declared)
-        holder = type("_", (), {"__annotations__": {p.name: p.annotation for p in signature.parameters.values()}})
-
-        def typed(**how: Any) -> inspect.Signature:
-            kinds = get_type_hints(holder, _NAMES, **how)  # types of other rooms are looked up here
-            return signature.replace(
-                parameters=[p.replace(annotation=kinds[p.name]) for p in signature.parameters.values()]
-            )
-
-        whole = typed(include_extras=True)
-        fields: Any = {
-            p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in whole.parameters.values()
-        }
+        parameters = signature.parameters.values()
+        holder = type("_", (), {"__annotations__": {p.name: p.annotation for p in parameters}})
+        # Types of other rooms are looked up here.
+        whole, bare = (get_type_hints(holder, _NAMES, include_extras=extras) for extras in (True, False))
+        fields: Any = {p.name: (whole[p.name], ... if p.default is p.empty else p.default) for p in parameters}
         request_type = create_model(declared.__name__, __base__=cls, **fields)
-        request_type.declared, request_type.signature, request_type.readable = declared, whole, typed()
+        request_type.declared = declared
+        request_type.signature, request_type.readable = (
+            signature.replace(parameters=[p.replace(annotation=kinds[p.name]) for p in parameters])
+            for kinds in (whole, bare)
+        )
         return request_type
 
     @classmethod

@@ -20,10 +20,8 @@ from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
 from evenfold.tasks.plans import plan_of
 from evenfold.tasks.record.entries import code_in
-from evenfold.tasks.record.models import retraining
+from evenfold.tasks.record.models import promoting, registered as registry, retraining
 from evenfold.tasks.record.models.committing import ask, committing, settle_commits
-from evenfold.tasks.record.models.promoting import check_model, judge_month
-from evenfold.tasks.record.models.registered import ChampionChangedError, champion_of, read_champion
 from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining
 from evenfold.tasks.record.models.versions import moved_code
 from evenfold.tasks.record.reading import apparent_of
@@ -80,7 +78,7 @@ def retrain(request: Request) -> Retraining:
     try:
         champion = None
         with suppress(SplitError, UntrustedNameError):  # which the run that records this retraining says
-            champion = champion_of(request.registered_name or spec.name)
+            champion = registry.champion_of(request.registered_name or spec.name)
         growth, arrival = _grown(request, str(staged), champion)
         split = growth.split.asked(spec)
         problem = work_of(split, recipe).problem
@@ -121,7 +119,7 @@ def _taken_up(course: Course) -> Retraining:
         while True:  # once, but where others change the champion meanwhile
             try:
                 return _decided(course, opened, audited)
-            except ChampionChangedError as error:
+            except registry.ChampionChangedError as error:
                 tell([f"The decision is made again: {error}"])
     except (WaitingError, Pause):  # for an answer
         raise
@@ -131,7 +129,7 @@ def _taken_up(course: Course) -> Retraining:
 
 
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
-    champion = run(read_champion, course.split, course.name)
+    champion = run(registry.read_champion, course.split, course.name)
     judged = _judged(course, champion, opened.run_id)
     candidate = course.evaluated(course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
@@ -140,52 +138,49 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         decision = replace(_decide(course, champion, candidate), champion=now)
     run(retraining.record_decision, course.split, opened.run_id, decision)
     victor = champion if decision.winner == "champion" else None
-    recipe = victor.model if victor and victor.model else course.candidate
     loser = candidate.model if victor else champion.model if champion else None
-    winner: Evaluation | None = candidate
-    if victor and moved_code(victor):
-        winner = None  # its code is gone
-    elif recipe.canonical() != course.candidate.canonical():
-        winner = course.evaluated(with_metric(recipe, course.metric))
-    new = None
-    if winner and (not victor or decision.promote):  # else it would be the champion's own model
-        new = _new_model(course, recipe, champion, winner)
     outcome = Retraining(
-        split=course.split,
-        growth=course.growth,
-        judged=judged,
-        audit=audited,
-        champion=champion,
-        evaluation_run_id=candidate.run_id,
-        decision=decision,
-        registered=None,
-        run_id=opened.run_id,
-        report="",
-        checked=new[2] if new else None,
-        estimates=winner.estimates if winner else [],
-        model=winner.model if winner else champion.model if champion else None,
-        loser=loser if decision.difference is not None else None,
-    )
-    return _committed(course, outcome, new, winner)
+        split=course.split, growth=course.growth, judged=judged, audit=audited, champion=champion,
+        evaluation_run_id=candidate.run_id, decision=decision, registered=None, run_id=opened.run_id, report="",
+        model=champion.model if champion else None, loser=loser if decision.difference is not None else None,
+    )  # fmt: skip
+    if victor and moved_code(victor):  # its code is gone
+        return _committed(course, outcome, None, None)
+    recipe, winner = course.candidate, candidate
+    if victor and victor.model and victor.model.canonical() != course.candidate.canonical():
+        recipe, winner = victor.model, course.evaluated(with_metric(victor.model, course.metric))
+    outcome = outcome.model_copy(update={"estimates": winner.estimates, "model": winner.model})
+    if victor and not decision.promote:  # it would be the champion's own model
+        return _committed(course, outcome, winner, None)
+    with saying("fitting the final model"):
+        final = run(fit_final, course.split, recipe)
+    checked = run(
+        promoting.check_model, course.split, winner.model, final, champion, metric=course.metric,
+        estimates=winner.estimates, levels=winner.levels,
+    )  # fmt: skip
+    what = f"the new model of {course.name} does not take the champion's place"
+    stop_where_failed(checked, what, course.request.gates)
+    return _committed(course, outcome.model_copy(update={"checked": checked}), winner, (recipe, final))
 
 
 def _committed(
-    course: Course, outcome: Retraining, new: tuple[ModelSpec, FinalModel, Audit] | None, winner: Evaluation | None
+    course: Course, outcome: Retraining, winner: Evaluation | None, new: tuple[ModelSpec, FinalModel] | None
 ) -> Retraining:
     """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it."""
-    split = course.split
+    split, name, registered = course.split, course.name, None
     decision = _answered(course, outcome) if new or split.staged else outcome.decision
-    with committing(split, course.name, outcome.run_id):
-        registered = run(
-            retraining.register_model, split, *new[:2], run_id=outcome.run_id, name=course.name,
-            promote=decision.promote, evaluation_run_id=winner.run_id, estimates=winner.estimates, decision=decision,
-        ) if new and winner else None  # fmt: skip
+    with committing(split, name, outcome.run_id):
+        if new and winner:
+            registered = run(
+                retraining.register_model, split, *new, run_id=outcome.run_id, name=name, promote=decision.promote,
+                evaluation_run_id=winner.run_id, estimates=winner.estimates, decision=decision,
+            )  # fmt: skip
     keep_snapshot(split)  # of what was learnt from: a table that was refused is nothing to compare with
     say_extended(course.growth)
     if registered is not None and registered.champion:
-        words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
-        once, about = UUID(registered.run_id), {"model": registered.name, "version": registered.version}
-        happened("champion.promoted", split.name, words, once, **about)
+        words = f"{name} version {registered.version} is the new champion: {decision.why}."
+        about = {"model": name, "version": registered.version}
+        happened("champion.promoted", split.name, words, UUID(registered.run_id), **about)
     outcome = outcome.model_copy(update={"decision": decision, "registered": registered})
     outcome = run(retraining.close_retraining, split, outcome)
     tell([outcome.summary])
@@ -223,8 +218,7 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
         arrival, notes = None, []
         if folder is not None:
             if spec.columns.key:  # else nobody can tell which rows are known; extending says so
-                how = {"recipe": request.recipe, "merged": merged, "gates": spec.gates}
-                arrival = run(check_table, str(folder), path, **how)
+                arrival = run(check_table, str(folder), path, recipe=request.recipe, merged=merged, gates=spec.gates)
                 before = f"{arrival.name} {arrival.version}"
                 stop_where_failed(arrival, f"the data do not look like the next table of {before}", request.gates)
                 notes += [*(each.message for each in arrival.findings), *filter(None, arrival.passed.values())]
@@ -233,13 +227,13 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]}), arrival
             # A strategy that cannot grow may be asked about the same data again: its split is there.
             if read_header(folder)["plan_id"] != plan.plan_id:
-                refused = f"{plan.spec.name} {folder.name} was not extended: {grown.error}"
+                why = f"{plan.spec.name} {folder.name} was not extended: {grown.error}"
                 if on_refused == "stop":
                     raise SplitError(
-                        f"{refused} The retraining stopped: a new split forgets which rows were tested; to make one "
+                        f"{why} The retraining stopped: a new split forgets which rows were tested; to make one "
                         "nevertheless, say on_refused='new_major' (--on-refused new_major)."
                     )
-                notes.append(f"{refused} A new split was made.")
+                notes.append(f"{why} A new split was made.")
         first = run(stage_split, data, spec, staged)
         return Growth(split=first, added=first.n_rows, notes=notes), arrival
 
@@ -256,12 +250,12 @@ def _fetch_split(champion: Champion, name: str) -> None:
 
 def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
     """Return what the champion says of the rows that joined; raises GateError where they may not be learnt from."""
-    split = course.split
-    judged = run(judge_month, split, champion, metric=course.metric, arrival=course.arrival, run_id=run_id)
+    split, request = course.split, course.request
+    judged = run(promoting.judge_month, split, champion, metric=course.metric, arrival=course.arrival, run_id=run_id)
     unclear = judged.verdict == "unclear"
-    if course.request.gates and (judged.verdict == "refused" or (unclear and course.request.on_unclear == "stop")):
-        unless = " (on_unclear='commit', --on-unclear commit, lets them in)" if unclear else ""
-        words = f"what joins {split.name} {split.version} {'cannot be judged' if unclear else 'is refused'}{unless}: "
+    if request.gates and (judged.verdict == "refused" or (unclear and request.on_unclear == "stop")):
+        verdict = "cannot be judged (on_unclear='commit', --on-unclear commit, lets them in)"
+        words = f"what joins {split.name} {split.version} {verdict if unclear else 'is refused'}: "
         words += f"{' '.join(judged.sentences)} If it is right, say gates=False (--no-gates)."
         raise refused(split.name, words)
     if unclear:
@@ -312,18 +306,3 @@ def _undecided(champion: Champion, why: str) -> GateError:
         f"wrong, make another version the champion (evenfold rollback {name} --to VERSION), or take the alias champion "
         "off it in MLflow, and the candidate is the first."
     )
-
-
-def _new_model(
-    course: Course, recipe: ModelSpec, champion: Champion | None, winner: Evaluation
-) -> tuple[ModelSpec, FinalModel, Audit]:
-    """Return the winner's recipe, fitted on all rows, and what was asked of it; GateError where it may not serve."""
-    with saying("fitting the final model"):
-        final = run(fit_final, course.split, recipe)
-    checked = run(
-        check_model, course.split, winner.model, final, champion, metric=course.metric,
-        estimates=winner.estimates, levels=winner.levels,
-    )  # fmt: skip
-    what = f"the new model of {course.name} does not take the champion's place"
-    stop_where_failed(checked, what, course.request.gates)
-    return recipe, final, checked

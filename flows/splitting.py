@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from evenfold.manifests import BalanceReport, Manifest, StoredManifest, measure
-from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
+from evenfold.manifests.exchange.adopt import given_folds
 from evenfold.manifests.store.stored import require_memory
 from evenfold.tasks import splits
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
 from evenfold.tasks.plans import check_columns, forget_plans, require_splittable, split_in
 from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
+from evenfold.tasks.requests import AdoptFields, flat
 from evenfold.tasks.runtime.home import Settings, from_anywhere, prepare_environment
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.steps import finished, happened, run, tell
@@ -103,27 +104,19 @@ def recorded(ref: SplitRef, cached: bool, memory: Memory = None, balance: Balanc
     return outcome
 
 
-def adopt(
-    data: Any,
-    folds: Any,
-    *,
-    key: str | list[str] | None = None,
-    target: str | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    params: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    missing_group: Literal["refuse", "alone"] = "refuse",
-    name: str = ADOPTED,
-    engine: Engine = "prefect",
-) -> SplitOutcome:
+@flat
+def adopt(data: Any, folds: Any, *, engine: Engine = "prefect", **fields: Unpack[AdoptFields]) -> SplitOutcome:
     """Take ``folds`` that were decided elsewhere into a manifest, unmoved; audit and record it as ``split`` does.
 
     ``folds``: the ``cv`` that a team's code splits by, a column, an array, pairs, or a file; see
     ``evenfold.manifests.adopt``. ``extend`` and ``retrain`` grow it from there: no row moves. Raises SplitError.
     """
-    roles = {"key": key, "target": target, "group": group, "time": time}
-    rows, spec = given_folds(data, folds, params, seed, roles, name=name, missing_group=missing_group)
+    bound = inspect.signature(adopt).bind(data, folds, **fields)
+    bound.apply_defaults()
+    asked = bound.arguments
+    roles = {role: asked[role] for role in ("key", "target", "group", "time")}
+    about = {"name": asked["name"], "missing_group": asked["missing_group"]}
+    rows, spec = given_folds(data, folds, asked["params"], asked["seed"], roles, **about)
     return split(rows, spec, engine=engine)
 
 

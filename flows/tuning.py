@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Choice, Estimate, ModelSpec, choose, choose_by_draws, chosen_inside
-from evenfold.estimates.errors import EvaluationError
+from evenfold.estimates import Choice, Estimate, EvaluationError, ModelSpec, choose, choose_by_draws, chosen_inside
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried
@@ -154,8 +153,7 @@ def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float |
         if done.error is not None:
             raise EvaluationError(f"inside split {i}, configuration {recipe.params!r}: {done.error}")
         results[number] = done.value
-        fits.n_fits += done.value.n_fits
-        fits.n_cached += done.value.n_fits if done.cached else 0
+        fits.states += ["cached" if done.cached else "fitted"] * done.value.n_fits
         say("choosing inside the folds", len(results), len(calls))
     predictions = {number: pd.read_parquet(result.predictions.path) for number, result in results.items()}
     return {i: [predictions[t * split.n_splits + i] for t in range(len(trials))] for i in split.splits()}

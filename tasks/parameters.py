@@ -6,7 +6,7 @@ What other rooms have is imported when it is needed: help comes at once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,8 @@ class Flag:
 
     ``takes``: what stands for its value in the help, which shows it below ``panel``. ``names``: instead of the
     parameter's own. ``example``: it is a mapping, written as NAME=JSON, such as this one. ``hidden``: it has no
-    flag. ``argument``: it has none either, but a place.
+    flag. ``argument``: it has none either, but a place. ``least``: no number may be smaller. ``read`` makes of what is
+    typed what it stands for.
     """
 
     panel: str
@@ -42,6 +43,8 @@ class Flag:
     example: str = ""
     hidden: bool = False
     argument: str = ""
+    least: int | None = None
+    read: Callable[[Any], Any] | None = None
 
     @classmethod
     def of(cls, kind: Any) -> Flag:
@@ -137,6 +140,7 @@ Target = Annotated[str | None, column("Column to predict.")]
 SomeNames = Annotated[SeveralNames | None, BeforeValidator(lambda names: [names] if isinstance(names, str) else names)]
 Group = Annotated[SomeNames, column("Column whose rows stay together; repeat for several, whose rows share any.")]
 Key = Annotated[SomeNames, column("Column that names each row; repeat for several.")]
+Time = Annotated[str | None, column("Column that says when a row happened.")]
 NSplits = Annotated[
     int | None,
     split("Number of folds or draws.  [default: 5 folds, or 200 resamples]", "N", names=("-k", "--n-splits")),

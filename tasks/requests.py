@@ -57,7 +57,7 @@ class SpecFields(TypedDict, total=False):
     coordinates: Annotated[
         SomeNames, column("Column that says where a row lies, in a plane; give two: x, and y in the same unit.")
     ]
-    time: Annotated[str | None, column("Column that says when a row happened.")]
+    time: of.Time
     label_end: Annotated[str | None, column("Column that says when the target of each row is known, after its time.")]
     fold: Annotated[str | None, column("Column that gives the fold in which a row is tested, from 0 on.")]
     strategy: of.Strategy
@@ -247,6 +247,25 @@ class PlanFields(EvaluateFields, DecideFields, total=False):
     """Parameters of ``plan``: those of the other two."""
 
     retrain: Annotated[bool, of.run("Of a retraining instead of an evaluation.", default=False)]
+
+
+class AdoptFields(TypedDict, total=False):
+    """Fields of folds that were decided elsewhere."""
+
+    params: Annotated[
+        Mapping[str, Any] | None,
+        mapping("--param", "NAME=JSON", "n_splits=5", "A parameter of --cv, as NAME=JSON; repeatable."),
+    ]
+    key: of.Key
+    target: of.Target
+    group: Annotated[str | None, column("Column whose rows the folds keep whole.")]
+    time: of.Time
+    seed: Annotated[int, of.split("Of a splitter that has none.", default=0)]
+    missing_group: Annotated[
+        Literal["refuse", "alone"],
+        of.data("Rows without a group: refuse, or each is one of its own.", default="refuse"),
+    ]
+    name: Annotated[str, of.split("What the split is called.", default="adopted")]
 
 
 class CompareFields(TypedDict, total=False):

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
 from evenfold.splitters.errors import SplitError, is_address, require_no_password
 from evenfold.tasks import Home
 
 from evenfold import flows
 
-from .terminal import Answer
+from .terminal import Answer, option
 
 KINDS = PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
@@ -39,19 +38,19 @@ TAKEN_ALONG = ("EVENFOLD_RESULTS", "EVENFOLD_ALLOWED_MODULES", "MLFLOW_TRACKING_
 
 
 def deploy(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML or JSON file of the specification.")],
-    data: Annotated[str, typer.Option(help="The table, as the worker finds it; relative to this folder.")],
-    model: Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
-    flow: Annotated[Literal["retrain", "evaluate", "split"], typer.Option(help="What a run does.")] = "retrain",
-    cron: Annotated[str | None, typer.Option(help="When it runs: '0 4 * * 1' is Mondays at four.")] = None,
-    timezone: Annotated[str, typer.Option(help="Of which place that is the time, such as Europe/Berlin.")] = "UTC",
-    pool: Annotated[str, typer.Option(help="Work pool: process, docker or kubernetes; made if none.")] = "evenfold",
-    image: Annotated[str, typer.Option(help="Image of a docker or kubernetes pool.")] = "evenfold:latest",
-    queue: Annotated[str | None, typer.Option(help="Work queue of that pool; by default the pool's own.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of the deployment; by default the specification's.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Beside those that say what it is; several times.")] = None,
-    registered_name: Annotated[str | None, typer.Option(help="Of the model that a retraining registers.")] = None,
-    retries: Annotated[int | None, typer.Option(min=0, help="How often a failed run is tried again.")] = None,
+    spec: Annotated[Path, option("YAML or JSON file of the specification.", argument="SPEC")],
+    data: Annotated[str, option("The table, as the worker finds it; relative to this folder.")],
+    model: Annotated[str | None, option("Import path of an estimator, or a YAML or JSON file.")] = None,
+    flow: Annotated[Literal["retrain", "evaluate", "split"], option("What a run does.")] = "retrain",
+    cron: Annotated[str | None, option("When it runs: '0 4 * * 1' is Mondays at four.")] = None,
+    timezone: Annotated[str, option("Of which place that is the time, such as Europe/Berlin.")] = "UTC",
+    pool: Annotated[str, option("Work pool: process, docker or kubernetes; made if none.")] = "evenfold",
+    image: Annotated[str, option("Image of a docker or kubernetes pool.")] = "evenfold:latest",
+    queue: Annotated[str | None, option("Work queue of that pool; by default the pool's own.")] = None,
+    name: Annotated[str | None, option("Of the deployment; by default the specification's.")] = None,
+    tag: Annotated[Sequence[str] | None, option("Beside those that say what it is; several times.")] = None,
+    registered_name: Annotated[str | None, option("Of the model that a retraining registers.")] = None,
+    retries: Annotated[int | None, option("How often a failed run is tried again.", least=0)] = None,
 ) -> Answer:
     """Make a deployment of a specification on the Prefect server, or update it.
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
-import typer
 from evenfold.manifests.fields import Dialect, Format
 from evenfold.splitters.errors import SplitError
-from evenfold.tasks import Home
+from evenfold.tasks import Home, parameters as of
+from evenfold.tasks.requests import AdoptFields
 
 from evenfold import flows, manifests
 
-from .terminal import Answer, Words, show_json, values_of
+from .terminal import OUTPUT, Answer, Words, option, show_json
 
 Role = Literal["train", "test"]
-AuditFormat = Literal["json", "md"]
+Pairs = dict[str, Any] | None
 
 
 def named(reference: Path | None) -> Path | None:
@@ -26,37 +26,36 @@ def named(reference: Path | None) -> Path | None:
     return reference and manifest_folder(reference)
 
 
-def _option(words: str, takes: str = "COLUMN") -> Any:
-    return typer.Option(metavar=takes, help=words)
-
-
 NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
-ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help=NAMED, callback=named)]
-DataFile = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
-Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
-Repeat = Annotated[int, typer.Option(help="Which repeat, from 0, of a file that holds one.")]
-MemoryOption = Annotated[str | None, _option("Memory to take, such as 2GB; DuckDB works on disk above.", "SIZE")]
+ManifestFolder = Annotated[Path, option(NAMED, argument="MANIFEST", read=named)]
+DataFile = Annotated[str, option("Parquet or CSV file, a folder or a glob of them.", argument="FILE")]
+Out = Annotated[Path, option("File to write.", names=OUTPUT)]
+Repeat = Annotated[int, option("Which repeat, from 0, of a file that holds one.")]
+Memory = Annotated[str | None, option("Memory to take, such as 2GB; DuckDB works on disk above.", "SIZE")]
 
-Seen = Annotated[list[str] | None, _option("A column that a model sees; repeat for several.")]
-Unseen = Annotated[list[str] | None, _option("A column that the model does not see; repeat for several.")]
-AskedTarget = Annotated[str | None, _option("Target, where the split does not name one.")]
-AskedGroup = Annotated[str | None, _option("Look for this column's groups on both sides of a split.")]
-AskedTime = Annotated[str | None, _option("Require that training rows are older than tested ones.")]
-Gates = Annotated[list[str] | None, _option("A limit, as NAME=NUMBER or NAME=off; repeatable.", "NAME=NUMBER")]
-Pipeline = Annotated[str | None, _option("Audit as well the code that makes features of FILE.", "MODULE:NAME")]
-Ignored = Annotated[list[str] | None, _option("Why a check is ignored, as EF205=REASON; repeat.", "CODE=REASON")]
+LIMIT, REASON = "A limit, as NAME=NUMBER or NAME=off; repeatable.", "Why a check is ignored, as EF205=REASON; repeat."
+Gates = Annotated[Pairs, of.mapping("--gate", "NAME=NUMBER", "duplicate_rows=0, or NAME=off", LIMIT, "")]
+Ignored = Annotated[Pairs, of.mapping("--ignore", "CODE=REASON", "EF205='no new shops will open'", REASON, "")]
+Unseen = Annotated[of.SomeNames, option("A column that the model does not see; repeat for several.", "COLUMN")]
+Pipeline = Annotated[str | None, option("Audit as well the code that makes features of FILE.", "MODULE:NAME")]
 
 
 def audit(
-    manifest: ManifestFolder, data: DataFile, features: Seen = None, exclude: Unseen = None,
-    target: AskedTarget = None, group: AskedGroup = None, time: AskedTime = None, gate: Gates = None,
+    manifest: ManifestFolder,
+    data: DataFile,
+    features: Annotated[of.SomeNames, option("A column that a model sees; repeat for several.", "COLUMN")] = None,
+    exclude: Unseen = None,
+    target: Annotated[str | None, option("Target, where the split does not name one.", "COLUMN")] = None,
+    group: Annotated[str | None, option("Look for this column's groups on both sides of a split.", "COLUMN")] = None,
+    time: Annotated[str | None, option("Require that training rows are older than tested ones.", "COLUMN")] = None,
+    gate: Gates = None,
     ignore: Ignored = None,
-    impact: Annotated[bool, typer.Option("--impact", help="Refit with and without each leak: what it costs.")] = False,
-    store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
-    record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
-    kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON or Markdown.")] = None,
+    impact: Annotated[bool, option("Refit with and without each leak: what it costs.")] = False,
+    store: Annotated[bool, option("Write audit.json into the manifest's folder.")] = False,
+    record: Annotated[bool, option("Record it in MLflow, with its page.")] = False,
+    kind: Annotated[Literal["json", "md"] | None, option("Print JSON or Markdown.", names=("--format",))] = None,
     pipeline: Pipeline = None,
-) -> Answer:  # fmt: skip
+) -> Answer:
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
@@ -65,10 +64,8 @@ def audit(
 
     audited = manifests.read_manifest(manifest)
     report = manifests.audit(
-        audited, data, features=features or None, exclude=exclude or (), target=target, group=group, time=time,
-        impact=impact, build=pipeline,
-        gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
-        ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
+        audited, data, features=features, exclude=exclude or (), target=target, group=group, time=time,
+        impact=impact, build=pipeline, gates=gate or {}, ignore=ignore or {},
     )  # fmt: skip
     if store:
         manifests.write_whole(manifest / "audit.json", report.model_dump_json(indent=1))
@@ -115,9 +112,9 @@ def _with_looks(verification: manifests.Verification, home: Home) -> manifests.V
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help=NAMED, callback=named)],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another.", callback=named)],
-    data: Annotated[str | None, typer.Option(help="File with the key and the target, to count by class.")] = None,
+    a: Annotated[Path, option(NAMED, argument="A", read=named)],
+    b: Annotated[Path, option("Another.", argument="B", read=named)],
+    data: Annotated[str | None, option("File with the key and the target, to count by class.")] = None,
 ) -> Answer:
     """Say which rows moved, joined or left from manifest A to B, and what differs in their specifications.
 
@@ -130,13 +127,13 @@ def diff(
 
 def export(
     manifest: ManifestFolder,
-    to: Annotated[Format, typer.Option(help="The tool that reads the file.")],
+    to: Annotated[Format, option("The tool that reads the file.")],
     output: Out,
-    data: Annotated[str | None, typer.Option(help="File whose rows the folds are put beside.")] = None,
+    data: Annotated[str | None, option("File whose rows the folds are put beside.")] = None,
     repeat: Repeat = 0,
-    dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = "duckdb",
-    table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
-    memory: MemoryOption = None,
+    dialect: Annotated[Dialect, option("SQL of which engine, for --to sql.")] = "duckdb",
+    table: Annotated[str, option("Table whose rows get folds, for --to sql.")] = "rows",
+    memory: Memory = None,
 ) -> Answer:
     """Write the folds of a manifest as another tool reads them.
 
@@ -161,10 +158,10 @@ def join(
     manifest: ManifestFolder,
     data: DataFile,
     output: Out,
-    fold: Annotated[int | None, typer.Option(help="Which fold, from 0.", show_default="all")] = None,
-    role: Annotated[Role | None, typer.Option(help="The rows that are trained on, or tested.")] = None,
+    fold: Annotated[int | None, option("Which fold, from 0.  [default: all]")] = None,
+    role: Annotated[Role | None, option("The rows that are trained on, or tested.")] = None,
     repeat: Repeat = 0,
-    memory: MemoryOption = None,
+    memory: Memory = None,
 ) -> Answer:
     """Write the rows of FILE that one fold trains on or tests; without a fold all, parted by folds below a folder.
 
@@ -192,22 +189,12 @@ def join(
 
 def adopt(
     data: DataFile,
-    cv: Annotated[str | None, _option("The splitter that makes the folds today.", "MODULE:NAME")] = None,
-    param: Annotated[list[str] | None, _option("A parameter of --cv, as NAME=JSON; repeatable.", "NAME=JSON")] = None,
+    cv: Annotated[str | None, of.split("The splitter that makes the folds today.", "MODULE:NAME")] = None,
     folds: Annotated[
-        str | None,
-        typer.Option(help="Column of numbers or words, JSON of pairs, or with --group a table of group and fold."),
+        str | None, of.split("Column of numbers or words, JSON of pairs, or with --group a table of group and fold.")
     ] = None,
-    key: Annotated[list[str] | None, _option("Column that names each row; repeat for several.")] = None,
-    target: Annotated[str | None, _option("Column to predict.")] = None,
-    group: Annotated[str | None, _option("Column whose rows the folds keep whole.")] = None,
-    time: Annotated[str | None, _option("Column that says when a row happened.")] = None,
-    seed: Annotated[int, typer.Option(help="Of a splitter that has none.")] = 0,
-    missing_group: Annotated[
-        Literal["refuse", "alone"], typer.Option(help="Rows without a group: refuse, or each is one of its own.")
-    ] = "refuse",
-    name: Annotated[str, typer.Option(help="What the split is called.")] = "adopted",
-) -> Answer:  # fmt: skip
+    **fields: Unpack[AdoptFields],
+) -> Answer:
     """Take the folds that are made today into a manifest, unmoved; audit and record it.
 
     Example: evenfold adopt examples/flights.parquet --cv sklearn.model_selection:KFold --key flight_id
@@ -216,20 +203,15 @@ def adopt(
 
     if (cv is None) == (folds is None):
         raise SplitError("folds come from a splitter, a column or a file; give one of --cv and --folds.")
-    if cv is None and param:
+    if cv is None and "params" in fields:
         raise SplitError("--param is for the splitter of --cv; leave it out.")
-    params = values_of("--param", param, "NAME=JSON, such as n_splits=5")
-    split = flows.adopt(
-        data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
-        missing_group=missing_group, name=name,
-    )  # fmt: skip
-    return Answer(split, show_split)
+    return Answer(flows.adopt(data, cv or folds, **fields), show_split)
 
 
 def show(
     manifest: ManifestFolder,
-    report: Annotated[Path | None, typer.Option(help="Write the split's page to this file too.")] = None,
-    data: Annotated[str | None, typer.Option(help="The rows that were split, for the page's pictures.")] = None,
+    report: Annotated[Path | None, option("Write the split's page to this file too.")] = None,
+    data: Annotated[str | None, option("The rows that were split, for the page's pictures.")] = None,
 ) -> Answer:
     """Show a MANIFEST: what was asked, its identity, and how many rows are where.
 

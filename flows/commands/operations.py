@@ -15,14 +15,14 @@ from evenfold.tasks import Home
 
 from evenfold import flows, tasks
 
-from .terminal import Answer, Words, errors
+from .terminal import Answer, Words, errors, option
 
-ModelName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")]
-SplitName = Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")]
-Reason = Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")]
+ModelName = Annotated[str, option("Name of the model in the registry.", argument="NAME")]
+SplitName = Annotated[str, option("name@1.1, a name, a split_id or a plan_id.", argument="SPLIT")]
+Reason = Annotated[str, option("Why; it is kept in the registry with your name.")]
 
 
-def up(stop: Annotated[bool, typer.Option("--stop", help="End it now.")] = False) -> Answer:
+def up(stop: Annotated[bool, option("End it now.")] = False) -> Answer:
     """Keep Prefect's server up for this home, so that commands need not start one each.
 
     Later commands with the same home find and use it; it listens on this machine alone.
@@ -66,8 +66,10 @@ def doctor() -> Answer:
 
 
 def clean(
-    older_than: Annotated[str, typer.Option(help="What nobody wrote or read for so long: 30d, 12h or 4w.")] = "30d",
-    dry_run: Annotated[bool, typer.Option(help="Say what would be removed, and remove nothing.")] = False,
+    older_than: Annotated[str, option("What nobody wrote or read for so long: 30d, 12h or 4w.")] = "30d",
+    dry_run: Annotated[
+        bool, option("Say what would be removed, and remove nothing.", names=("--dry-run/--no-dry-run",))
+    ] = False,
 ) -> Answer:
     """Remove old cached results, scores and data, and the embedded Prefect's history; never manifests or records.
 
@@ -97,10 +99,8 @@ def load(reference: SplitName) -> Answer:
 
 def leaderboard(
     split: SplitName,
-    metric: Annotated[
-        str | None, typer.Option(help="The score to rank by; by default the first of the newest.")
-    ] = None,
-    most: Annotated[int, typer.Option(min=1, help="How many models to list.")] = 20,
+    metric: Annotated[str | None, option("The score to rank by; by default the first of the newest.")] = None,
+    most: Annotated[int, option("How many models to list.", least=1)] = 20,
 ) -> Answer:
     """Rank every model that was ever judged on a split, whichever project recorded it.
 
@@ -117,7 +117,7 @@ def leaderboard(
 def rollback(
     name: ModelName,
     reason: Reason,
-    to: Annotated[str | None, typer.Option(help="The version; the champion before this one if left out.")] = None,
+    to: Annotated[str | None, option("The version; the champion before this one if left out.")] = None,
 ) -> Answer:
     """Make an earlier version of a model the champion again, and record who did it and why.
 
@@ -129,8 +129,8 @@ def rollback(
 
 
 def trust(
-    reference: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="A version in the registry.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    reference: Annotated[str, option("A version in the registry.", argument="NAME@VERSION")],
+    yes: Annotated[bool, option("Do not ask.")] = False,
 ) -> Answer:
     """Sign a version of a model with this home's key, after a look at it: from then on it is loaded.
 
@@ -159,7 +159,7 @@ def trust(
 
 
 def withdraw(
-    split: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The generation that was let in.")],
+    split: Annotated[str, option("The generation that was let in.", argument="NAME@VERSION")],
     reason: Reason,
 ) -> Answer:
     """Take back a generation of a split, what grew from it, and what was promoted on them.
@@ -179,9 +179,7 @@ def withdraw(
 
 def champion(
     name: ModelName,
-    as_of: Annotated[
-        str | None, typer.Option(metavar="DATE", help="At the end of this day (UTC); now if left out.")
-    ] = None,
+    as_of: Annotated[str | None, option("At the end of this day (UTC); now if left out.", "DATE")] = None,
 ) -> Answer:
     """Say which version of a model is the champion, or was on a day, since when and why.
 
@@ -196,7 +194,7 @@ def champion(
 
 def replay(
     name: ModelName,
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="The version that was promoted.")],
+    version: Annotated[str, option("The version that was promoted.", argument="VERSION")],
 ) -> Answer:
     """Make the decision of a past promotion again from the record; exit code 1 where it is not the same.
 
@@ -209,12 +207,10 @@ def replay(
 def answer(
     name: ModelName,
     approve: Annotated[
-        bool | None, typer.Option("--approve/--refuse", help="Yes or no; without it the question is shown.")
+        bool | None, option("Yes or no; without it the question is shown.", names=("--approve/--refuse",))
     ] = None,
     reason: Reason = "",
-    by: Annotated[
-        str, typer.Option("--name", help="Who says so.", show_default="EVENFOLD_USER, or the account's")
-    ] = "",
+    by: Annotated[str, option("Who says so.  [default: EVENFOLD_USER, or the account's]", names=("--name",))] = "",
 ) -> Answer:
     """Say yes or no to what a retraining asks (--on-unclear ask), the newest of a name; it goes on where it waits.
 
@@ -238,7 +234,7 @@ SHOWN = 20
 
 
 def list_(
-    every: Annotated[bool, typer.Option("--all", help="Every one, not the newest of each kind alone.")] = False,
+    every: Annotated[bool, option("Every one, not the newest of each kind alone.", names=("--all",))] = False,
 ) -> Answer:
     """List splits, evaluations, tunings, scores of later rows and models, with the short ids that commands accept.
 

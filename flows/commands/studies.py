@@ -15,7 +15,7 @@ from evenfold.tasks.requests import CompareFields, StudyFields
 
 from evenfold import estimates, flows, manifests, reports
 
-from .terminal import Answer, Words
+from .terminal import OUTPUT, Answer, Words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FLIGHTS = "examples/flights.parquet"
 FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")
 
-OUTPUT = ("-o", "--output")
 PictureOrPage = Annotated[Path, of.run("Where it goes: a page, or a picture (.svg).", names=OUTPUT)]
 RecordedRun = Annotated[
     str, of.run("MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion.", argument="RUN")

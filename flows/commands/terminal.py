@@ -17,12 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from evenfold.splitters.errors import SplitError
-from evenfold.tasks.parameters import Flag
+from evenfold.tasks.parameters import Flag, run
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.progress import SAY, setting
 from rich import progress as signs
@@ -34,6 +35,7 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 GATE_FAILED = 1  # the exit code
+OUTPUT = ("-o", "--output")
 ENDLESS = 1_000_000  # columns, where nobody says how wide it is: no line is broken there
 QUICK = 2.0  # seconds; a step that is done sooner needs no line
 
@@ -118,30 +120,24 @@ def show_json(out: Words, came: Any) -> None:
     out.print_json(came.model_dump_json() if isinstance(came, BaseModel) else json.dumps(came))
 
 
-BY_DEFAULT = "EVENFOLD_WORKERS, or a core each, up to 4"
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", rich_help_panel="Run", help="Fits at once.", show_default=BY_DEFAULT),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+option = partial(Flag, "")  # of a command that has so few that no panel parts them
+PER_CORE = "Fits at once.  [default: EVENFOLD_WORKERS, or a core each, up to 4]"
+Workers = Annotated[int | None, run(PER_CORE, "N", least=1)]
+Json = Annotated[bool, option("Print one JSON object instead of tables.", names=("--json",))]
 
 
 def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callable[..., None]:
     """Return the command that calls ``function`` and prints its answer; its flags are what that takes, and ``--json``.
 
-    A parameter is declared by a ``Flag``, or as Typer's. One that is not given keeps the function's default. ``asks``:
-    a person may be asked meanwhile, and no bar runs over the question.
+    One that is not given keeps the function's default. ``asks``: a person may be asked meanwhile, and no bar runs over
+    the question.
     """
-    takes = signature_of(function).parameters
-    flags = {name: part for name, p in takes.items() for part in get_args(p.annotation) if isinstance(part, Flag)}
-    parameters = [
-        _parameter(p, flags[name]) if name in flags else p.replace(kind=p.KEYWORD_ONLY)
-        for name, p in takes.items()
-        if name not in flags or not flags[name].hidden
-    ]
-    added = {"workers": (Workers, None)} if "engine" in takes else {}
+    takes = list(signature_of(function).parameters.values())
+    flags = {p.name: Flag.of(p.annotation) for p in takes}
+    added = {"workers": (Workers, None)} if "engine" in flags else {}
     for name, (kind, default) in {**added, "as_json": (Json, False)}.items():
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+        takes.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    parameters = [_parameter(p, flag) for p in takes if not (flag := Flag.of(p.annotation)).hidden]
 
     def command(as_json: bool, workers: int | None = None, **values: Any) -> None:
         if workers is not None:
@@ -149,7 +145,7 @@ def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callab
         arguments = {name: value for name, value in values.items() if value is not None and value != []}
         for name, flag in flags.items():
             if flag.example and name in arguments:
-                arguments[name] = values_of(flag.names[0], arguments[name], f"{flag.takes}, such as {flag.example}")
+                arguments[name] = _values_of(flag.names[0], arguments[name], f"{flag.takes}, such as {flag.example}")
         with nullcontext() if asks else progress(function.__name__.rstrip("_")):
             answer = function(**arguments)
         if as_json:
@@ -176,14 +172,15 @@ def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
     name, default = parameter.name, parameter.default
     required = default is parameter.empty
     kind: Any = _as_typed(get_args(parameter.annotation)[0], flag)
+    words, takes = escape(flag.words), flag.argument or flag.takes or None
     if flag.argument:
-        kind = Annotated[kind, typer.Argument(metavar=flag.argument, help=escape(flag.words))]
+        kind = Annotated[kind, typer.Argument(metavar=takes, help=words, callback=flag.read)]
     else:
         # A switch that is off has one name: --refresh, and no --no-refresh.
         names = flag.names or ([f"--{name.replace('_', '-')}"] if default is False else [])
-        words = escape(flag.words)
-        option = typer.Option(*names, help=words, metavar=flag.takes or None, rich_help_panel=flag.panel)
-        kind = Annotated[kind if required else kind | None, option]
+        panel = flag.panel or None
+        typed = typer.Option(*names, help=words, metavar=takes, rich_help_panel=panel, min=flag.least)
+        kind = Annotated[kind if required else kind | None, typed]
     if not required and (default == "" or not isinstance(default, (bool, str, int, float, Path))):
         default = None
     return parameter.replace(kind=parameter.KEYWORD_ONLY, default=default, annotation=kind)
@@ -191,18 +188,19 @@ def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
 
 def _as_typed(kind: Any, flag: Flag) -> Any:
     """Return the type of what is typed at a terminal for a parameter of this type."""
-    options = [option for option in get_args(kind) if option is not type(None)] or [kind]
-    if flag.example or any(get_origin(option) is Sequence for option in options):
+    parts = [kind] if get_origin(kind) is Literal else get_args(kind) or [kind]
+    kinds = [part for part in parts if part is not type(None)]
+    if flag.example or any(get_origin(part) is Sequence for part in kinds):
         return list[str]
-    if any(get_origin(option) is Literal for option in options):
-        return options[0] if len(options) == 1 else str  # a word, or what else it may be
-    return next((option for option in options if option in (bool, int, float, str, Path)), str)
+    if any(get_origin(part) is Literal for part in kinds):
+        return kinds[0] if len(kinds) == 1 else str  # a word, or what else it may be
+    return next((part for part in kinds if part in (bool, int, float, str, Path)), str)
 
 
-def values_of(flag: str, texts: list[str] | None, example: str) -> dict[str, Any]:
+def _values_of(flag: str, texts: list[str], example: str) -> dict[str, Any]:
     """Return the values of NAME=JSON flags; one that is no JSON is text. SplitError for a name that is given twice."""
     values: dict[str, Any] = {}
-    for text in texts or []:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise SplitError(f"{flag} {text!r} has no '='; write {example}.")
@@ -210,11 +208,11 @@ def values_of(flag: str, texts: list[str] | None, example: str) -> dict[str, Any
             values[name] = json.loads(f"0{value}" if value.startswith(".") else value)
         except json.JSONDecodeError:
             values[name] = value
-    require_once(f"{flag} {text.partition('=')[0]}" for text in texts or [])
+    _require_once(f"{flag} {text.partition('=')[0]}" for text in texts)
     return values
 
 
-def require_once(names: Iterable[str]) -> None:
+def _require_once(names: Iterable[str]) -> None:
     """Raise SplitError for what is given again where one value counts."""
     for name, times in Counter(names).items():
         if times > 1:
@@ -228,5 +226,5 @@ class OnceEach(TyperCommand):
         """Return what is left of the words; raises SplitError for an option of one value that is given again."""
         single = [option.opts for option in self.params if not getattr(option, "multiple", True)]
         longest = {name: max(names, key=len) for names in single for name in names}
-        require_once(longest[name] for word in args if (name := word.partition("=")[0]) in longest)
+        _require_once(longest[name] for word in args if (name := word.partition("=")[0]) in longest)
         return super().parse_args(ctx, args)
