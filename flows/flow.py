@@ -140,22 +140,18 @@ class Flow(prefect.Flow[P, R]):
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
         """Run the flow; a person's bad input raises before anything is started."""
         body, under_prefect = cast(Body[P, R], self.fn), cast(Any, super().__call__)
-        as_any_flow = FlowRunContext.get() is not None or return_state
         request = self.request_type.called(args, kwargs)
-        call = Call(request, "") if as_any_flow else body.checked(request)
-        if as_any_flow:
+        if FlowRunContext.get() is not None or return_state:  # as any flow
             return under_prefect(return_state=return_state, wait_for=wait_for, **request.parameters)
-        home = Home.here()
+        call, home = body.checked(request), Home.here()
         with setting(_CALL, call):
             if request.engine == "plain":
                 return cast(Any, body)()
             home.make()
             with room(home), _served(home), at_stop(call.crash):
                 state = under_prefect(return_state=True, **request.parameters)
-        if isinstance(call.came_to, EvenfoldError):
-            raise call.came_to.with_traceback(None)
         if isinstance(call.came_to, BaseException):
-            raise call.came_to
+            raise call.came_to.with_traceback(None) if isinstance(call.came_to, EvenfoldError) else call.came_to
         if not state.is_completed():
             raise EvaluationError(f"Prefect ended the flow as {state.name} ({state.message}); run it again.")
         return call.came_to
