@@ -60,9 +60,7 @@ def _flow(name: str) -> Callable[..., Answer]:
     """Return the function of a flow's command: it runs the flow."""
 
     def run(**arguments: Any) -> Answer:
-        from evenfold.flows.commands import show
-
-        return Answer(getattr(flows, name)(**arguments), show.SHOWN.get(name, show.show_outcome))
+        return Answer(getattr(flows, name)(**arguments))
 
     declared = getattr(definitions, name)
     paragraphs = (inspect.getdoc(declared) or "").split("\n\n")  # between the first and the example: of Python

@@ -115,7 +115,7 @@ class Pair:
 
         Raises EvaluationError where a fit fails of repeats that are required.
         """
-        fitted, n_before, tables = [], 0, []
+        fitted, n_before, sides = [], 0, []
         for recipe, side in zip(self.recipes, (self.a, self.b), strict=False):
             fits, n = Fits(recipe.split, recipe.model), int(side.predictions.groupby(["repeat", "fold"]).ngroups)
             fit_more(fits, self.repeats, side.fit_seconds and side.fit_seconds / n)
@@ -124,7 +124,13 @@ class Pair:
             if fits.errors:
                 return self.a.predictions, self.b.predictions, f"The folds were not repeated: {fits.failure}"
             fitted.append(fits)
-            tables.append(pd.concat([side.predictions, *_further(fits, self.n_recorded)], ignore_index=True))
+            work, tables = work_of(fits.split, fits.model), [side.predictions]
+            n_folds = work.manifest.n_splits // work.manifest.membership.n_repeats
+            for i, refit in enumerate(fits.refits):
+                keyed = work.keyed(pd.read_parquet(refit.predictions.path)).to_pandas()
+                repeat, fold = np.int32(self.n_recorded + i // n_folds), np.int32(i % n_folds)
+                tables.append(keyed.assign(repeat=repeat, fold=fold))
+            sides.append(pd.concat(tables, ignore_index=True))
             n_before += n
         if not fitted:
             return self.a.predictions, self.b.predictions, self.why
@@ -133,7 +139,7 @@ class Pair:
             f"{self.repeats} repeats of the folds: {n_before + n_fits:,} fits, of which {n_before:,} were "
             f"recorded, {n_cached:,} kept and {n_fits - n_cached:,} made now."
         )
-        a, b = tables
+        a, b = sides
         return a, b, f"{notes} {self.why}".strip()
 
 
@@ -213,15 +219,3 @@ def _repeatable(pair: Pair, wanted: int) -> tuple[reading.Recipe, ...]:
     if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
         raise SplitError("the tables of the runs differ in the columns that decide folds; evaluate both on one.")
     return tuple(recipes)
-
-
-def _further(fits: Fits, n_recorded: int) -> list[pd.DataFrame]:
-    """Return the predictions of further fits, each with its repeat, after the ``n_recorded``, and its fold."""
-    work = work_of(fits.split, fits.model)
-    folds = work.manifest.n_splits // work.manifest.membership.n_repeats
-    return [
-        work.keyed(pd.read_parquet(refit.predictions.path))
-        .to_pandas()
-        .assign(repeat=np.int32(n_recorded + i // folds), fold=np.int32(i % folds))
-        for i, refit in enumerate(fits.refits)
-    ]

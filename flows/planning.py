@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.manifests import Plan, StoredManifest, write_manifest
+from evenfold.manifests import StoredManifest, write_manifest
 from evenfold.splitters.errors import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
@@ -59,7 +59,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
 
     spec, data = request.specification, from_anywhere(request.data)
     champion = champion_of(request.registered_name or spec.name)
-    before = newest(Home.here(), _plan(request).spec, champion, request.on_refused)
+    before = newest(Home.here(), plans.plan_of(spec, data).spec, champion, request.on_refused)
     if before is None:
         split, step = _split(request, aside)
         yield step
@@ -107,14 +107,10 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
         yield _step(request, preimage_of_record(work, *about), 1, int(run_id is not None))
 
 
-def _plan(request: Request) -> Plan:
-    return plans.plan_of(request.specification, from_anywhere(request.data))
-
-
 def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
     if request.parameters.get("manifest"):
         return plans.split_in(request.manifest, request.data, request.rows), Step(name="split", n=1, n_cached=1)
-    plan = _plan(request)
+    plan = plans.plan_of(request.specification, from_anywhere(request.data))
     folder, cached = plans.looked_up(plan, Home.here(), lambda manifest, _: write_manifest(manifest, aside))
     split = SplitRef.of(StoredManifest(folder), from_anywhere(request.data)).asked(plan.spec)
     return split, _step(request, plans.preimage_of(plan), 1, int(cached))

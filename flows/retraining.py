@@ -14,17 +14,15 @@ from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
 from evenfold.manifests.store.write import STAGED, owned
-from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.errors import listed
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
 from evenfold.tasks.plans import plan_of
-from evenfold.tasks.record.entries import code_in
-from evenfold.tasks.record.models import promoting, registered as registry, retraining
+from evenfold.tasks.record import entries, reading
+from evenfold.tasks.record.models import promoting, registered as registry, retraining, versions
 from evenfold.tasks.record.models.committing import ask, committing, settle_commits
 from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining
-from evenfold.tasks.record.models.versions import moved_code
-from evenfold.tasks.record.reading import apparent_of
 from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.runtime.home import Home, from_anywhere
@@ -140,11 +138,20 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     victor = champion if decision.winner == "champion" else None
     loser = candidate.model if victor else champion.model if champion else None
     outcome = Retraining(
-        split=course.split, growth=course.growth, judged=judged, audit=audited, champion=champion,
-        evaluation_run_id=candidate.run_id, decision=decision, registered=None, run_id=opened.run_id, report="",
-        model=champion.model if champion else None, loser=loser if decision.difference is not None else None,
-    )  # fmt: skip
-    if victor and moved_code(victor):  # its code is gone
+        split=course.split,
+        growth=course.growth,
+        judged=judged,
+        audit=audited,
+        champion=champion,
+        evaluation_run_id=candidate.run_id,
+        decision=decision,
+        registered=None,
+        run_id=opened.run_id,
+        report="",
+        model=champion.model if champion else None,
+        loser=loser if decision.difference is not None else None,
+    )
+    if victor and versions.moved_code(victor):  # its code is gone
         return _committed(course, outcome, None, None)
     recipe, winner = course.candidate, candidate
     if victor and victor.model and victor.model.canonical() != course.candidate.canonical():
@@ -269,7 +276,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
     if champion.model is None:
         raise _undecided(champion, "it names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id
-    moved, measured = moved_code(champion), with_metric(champion.model, course.metric)
+    moved, measured = versions.moved_code(champion), with_metric(champion.model, course.metric)
     if not moved and champion.model.canonical() == course.candidate.canonical():
         fingerprint = work_of(course.split, course.candidate).fingerprint
         return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
@@ -277,13 +284,13 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
     line = [course.split.name, course.split.version.partition(".")[0], course.metric]
     pair = digest_json([*line, measured.canonical(), course.candidate.canonical()])
     beside, served = partial(compared, course.split, course.candidate, measured, course.metric), None
-    changed, code = f"{listed(moved)} changed since version {champion.version}", code_in(champion.tags)
+    changed, code = f"{listed(moved)} changed since version {champion.version}", entries.code_in(champion.tags)
     try:
         if moved:  # by the scores that are kept of it; where it wins it is not refitted, for that would be code of now
             difference, newer, pair = beside(code), False, digest_json([pair, code])
         else:
             served = course.evaluated(measured)
-            difference = beside(apparent=apparent_of(served.estimates, candidate.estimates, course.metric))
+            difference = beside(apparent=reading.apparent_of(served.estimates, candidate.estimates, course.metric))
     except UntrustedNameError:
         raise
     except (ModelError, SplitError, EvaluationError) as reason:

@@ -60,8 +60,6 @@ def audit(
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
-    from .show import audit_in_markdown, show_audit
-
     audited = manifests.read_manifest(manifest)
     report = manifests.audit(
         audited, data, features=features, exclude=exclude or (), target=target, group=group, time=time,
@@ -75,10 +73,12 @@ def audit(
         record_audit(audited, report)
 
     def show_markdown(out: Words, report: manifests.Audit) -> None:
+        from .show import audit_in_markdown
+
         out.print(audit_in_markdown(report), soft_wrap=True)  # a table of Markdown does not survive a broken line
 
-    forms = {None: show_audit, "json": show_json, "md": show_markdown}
-    return Answer(report, forms[kind], failed=bool(report.failed))
+    words = {"json": show_json, "md": show_markdown}.get(kind or "")
+    return Answer(report, words, failed=bool(report.failed))
 
 
 def verify(manifest: ManifestFolder) -> Answer:
@@ -199,13 +199,11 @@ def adopt(
 
     Example: evenfold adopt examples/flights.parquet --cv sklearn.model_selection:KFold --key flight_id
     """
-    from .show import show_split
-
     if (cv is None) == (folds is None):
         raise SplitError("folds come from a splitter, a column or a file; give one of --cv and --folds.")
     if cv is None and "params" in fields:
         raise SplitError("--param is for the splitter of --cv; leave it out.")
-    return Answer(flows.adopt(data, cv or folds, **fields), show_split)
+    return Answer(flows.adopt(data, cv or folds, **fields))
 
 
 def show(

@@ -108,10 +108,7 @@ def leaderboard(
     """
     from evenfold.tasks.record.reading import leaderboard as ranked
 
-    from .show import show_leaderboard
-
-    board = ranked(split, metric, most)
-    return Answer(board, show_leaderboard)
+    return Answer(ranked(split, metric, most))
 
 
 def rollback(

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evenfold.estimates import metric_of
-from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
+from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Planned, Segments, SplitOutcome, Tuning
 from evenfold.manifests import Audit, StoredManifest
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
@@ -152,7 +152,13 @@ def show_leaderboard(console: Words, board: Leaderboard) -> None:
 
 
 SHOWN: dict[str, Callable[..., None]] = {
-    "split": show_split,
-    "extend": show_split,
-    "plan": lambda console, planned: console.say(planned.summary),
-}
+    "SplitOutcome": show_split, "ExtendOutcome": show_split, "Audit": show_audit, "Leaderboard": show_leaderboard,
+}  # fmt: skip
+
+
+def show(console: Words, result: Any) -> None:
+    """Print a result as those of its type are read."""
+    if isinstance(result, Planned):
+        console.say(result.summary)
+    else:
+        SHOWN.get(type(result).__name__, show_outcome)(console, result)

@@ -141,10 +141,7 @@ def score(
     """
     from evenfold.flows.later import score_later
 
-    from .show import show_outcome
-
-    scored = score_later(run, data, training_data, metrics=metrics, level=level)
-    return Answer(scored, show_outcome)
+    return Answer(score_later(run, data, training_data, metrics=metrics, level=level))
 
 
 def folds(

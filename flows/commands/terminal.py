@@ -106,10 +106,13 @@ def progress(command: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a command, and its words or what prints it; ``failed``: a gate is, as exit code 1 says."""
+    """The result of a command; ``failed``: a gate is, as exit code 1 says.
+
+    ``words``: its words, or what prints it; without any it is shown as results of its type are.
+    """
 
     came: Any
-    words: str | Callable[[Words, Any], None]
+    words: str | Callable[[Words, Any], None] | None = None
     failed: bool = False
 
 
@@ -153,7 +156,9 @@ def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callab
         elif isinstance(answer.words, str):
             output().say(answer.words)
         else:
-            answer.words(output(), answer.came)
+            from .show import show
+
+            (answer.words or show)(output(), answer.came)
         if answer.failed:
             raise typer.Exit(GATE_FAILED)
 
