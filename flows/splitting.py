@@ -113,10 +113,10 @@ def adopt(data: Any, folds: Any, *, engine: Engine = "prefect", **fields: Unpack
     """
     bound = inspect.signature(adopt).bind(data, folds, **fields)
     bound.apply_defaults()
-    asked = bound.arguments
-    roles = {role: asked[role] for role in ("key", "target", "group", "time")}
-    about = {"name": asked["name"], "missing_group": asked["missing_group"]}
-    rows, spec = given_folds(data, folds, asked["params"], asked["seed"], roles, **about)
+    values = bound.arguments
+    roles = {role: values[role] for role in ("key", "target", "group", "time")}
+    about = {"name": values["name"], "missing_group": values["missing_group"]}
+    rows, spec = given_folds(data, folds, values["params"], values["seed"], roles, **about)
     return split(rows, spec, engine=engine)
 
 
