@@ -101,12 +101,15 @@ def main() -> None:
         with ending_at_signals():
             code: Any = app(prog_name="evenfold", standalone_mode=False)
     except Exception as error:
-        if hasattr(error, "format_message"):  # what is typed wrongly, as typer says it
-            _stop_at(error)
-        if not isinstance(error, EvenfoldError):
+        typed_wrongly = hasattr(error, "format_message")
+        if not typed_wrongly and not isinstance(error, EvenfoldError):
             error = outage_of(error)
-        bad, failed = isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
-        _stop(str(error), BAD_INPUT if bad else EVALUATION_FAILED if failed else GATE_FAILED)
+        bad, failed = typed_wrongly or isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
+        code = BAD_INPUT if bad else EVALUATION_FAILED if failed else GATE_FAILED
+        if message := _typers(error) if typed_wrongly else str(error):
+            from evenfold.tasks.runtime.home import redacted
+
+            sys.stderr.write(f"evenfold: {redacted(message)}\n")
     sys.exit(code)
 
 
@@ -116,20 +119,11 @@ def _leave_garbage() -> None:
         gc.freeze()
 
 
-def _stop_at(error: Any) -> None:
-    """Say what is typed wrongly as Typer does, in one line; it showed the help where nothing is typed."""
+def _typers(error: Any) -> str:
+    """Return what Typer says of what is typed wrongly, in one line; where nothing is typed it has shown the help."""
     path = error.ctx.command_path if error.ctx else "evenfold"
     near = getattr(error, "possibilities", None)
     words = f"{error.message}; did you mean {' or '.join(near)}?" if near else error.format_message()
-    if words:
-        words = " ".join(words.replace("Value error, ", "").split()).rstrip(".")
-        more = "" if words.endswith("?") else f"; {path} --help shows what it takes."
-        _stop(f"{words[:1].lower()}{words[1:]}{more}", BAD_INPUT)
-    sys.exit(BAD_INPUT)
-
-
-def _stop(message: str, code: int) -> None:
-    from evenfold.tasks.runtime.home import redacted
-
-    sys.stderr.write(f"evenfold: {redacted(message)}\n")
-    sys.exit(code)
+    words = " ".join(words.replace("Value error, ", "").split()).rstrip(".")
+    more = "" if words.endswith("?") or not words else f"; {path} --help shows what it takes."
+    return f"{words[:1].lower()}{words[1:]}{more}"
