@@ -11,7 +11,8 @@ from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.models.problem import predicts_classes
 from evenfold.manifests import SplitSpec, explain, read_manifest, specification
 from evenfold.manifests.plan import default_strategy
-from evenfold.splitters.errors import EvenfoldError, SplitError, listed, verb
+from evenfold.reports.page import listed
+from evenfold.splitters.errors import EvenfoldError, SplitError, verb
 from evenfold.tasks import parameters, requests as groups
 from evenfold.tasks.plans import check_columns, require_splittable
 from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
