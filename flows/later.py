@@ -20,8 +20,7 @@ from evenfold.estimates.models.fit import predictions_of, reason_with_advice
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
-from evenfold.reports.page import listed
-from evenfold.splitters.errors import SplitError, amount, cause_of, shown
+from evenfold.splitters.errors import SplitError, amount, cause_of, listed, shown
 from evenfold.splitters.naming import changed
 from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final

@@ -11,8 +11,7 @@ from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.models.problem import predicts_classes
 from evenfold.manifests import SplitSpec, explain, read_manifest, specification
 from evenfold.manifests.plan import default_strategy
-from evenfold.reports.page import listed
-from evenfold.splitters.errors import EvenfoldError, SplitError, verb
+from evenfold.splitters.errors import EvenfoldError, SplitError, listed, verb
 from evenfold.tasks import parameters, requests as groups
 from evenfold.tasks.plans import check_columns, require_splittable
 from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
@@ -156,7 +155,7 @@ def require_used(request: Request) -> None:
     for what, names in unused.items():
         if names:
             are, them = verb(len(names), "is", "are"), verb(len(names), "it", "them")
-            raise SplitError(f"{listed(names)} {are} of no use for {what}; leave {them} out.")
+            raise SplitError(f"{listed(names, most=99)} {are} of no use for {what}; leave {them} out.")
     if looks and not reason:
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
 
