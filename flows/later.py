@@ -170,7 +170,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", [None])
     model, _ = load_final(final)
-    answers = Responses(model, X)
+    answers = Responses.of(model, X)
     try:
         answers.say("predict")
     except Exception as error:  # a model raises what it likes
