@@ -119,10 +119,7 @@ def compare(
 
 
 def training_counts(both: Iterable[tuple[float, float]], best: float, df: float) -> float:
-    """Return the part of n/n_train that counts of one round of the same folds, by the recipe that overfits more.
-
-    ``both``: each recipe's score out of fold and on its training rows; ``best``: the metric's highest value.
-    """
+    """Return the part of n/n_train that counts of one round of the same folds, by the recipe that overfits more."""
     most = max(overfitting(value, apparent, best) for value, apparent in both)
     return max(min(1.0, 1.5 * sqrt(most)), few(df))
 
@@ -236,8 +233,7 @@ def compare_all(
 ) -> dict[str, Comparison]:
     """Return the comparison of every candidate with a reference, its p and verdict corrected for their number.
 
-    Holm (1979) keeps the chance that any equal candidate is called better or worse at 1 - level. ``how``: as for
-    ``compare``.
+    Holm (1979) keeps the chance that any equal candidate is called better or worse at 1 - level.
     """
     comparisons = {name: compare(reference, frame, metric, **how | {"names": ("the reference", name)})
                    for name, frame in candidates.items()}  # fmt: skip

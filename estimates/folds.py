@@ -78,8 +78,7 @@ def best_baseline(
 ) -> Baseline | None:
     """Return the best of the baselines beside a score; None where the metric is undefined for all of them.
 
-    The interval of the difference is paired by rows, its variance times 1 + n/n_train, or by stretches of time where
-    rows are in order. ``level``: None for no interval.
+    The interval is paired by rows, its variance times 1 + n/n_train, or by stretches of time. ``level``: None for none.
     """
     scores = [(_value(replace(evidence, predictions=frame)), name) for name, frame in predictions.items()]
     defined = [(score, name) for score, name in scores if np.isfinite(score)]

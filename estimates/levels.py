@@ -27,10 +27,7 @@ WEIGHTLESS = "its rows weigh nothing."
 
 @dataclass(frozen=True)
 class LevelScore:
-    """The pooled score of the tested rows of one level; higher is better, as in ``Estimate``.
-
-    ``value`` is None where the metric is undefined on them, ``interval`` where nothing gives one; ``reason`` says why.
-    """
+    """The pooled score of one level's tested rows, higher is better; ``reason``: why there is no value or interval."""
 
     attribute: str
     level: str

@@ -68,8 +68,7 @@ class EarlierLook:
 def to_spend(earlier: Sequence[EarlierLook], today: date, budget: float = YEARLY) -> float:
     """Return the one-sided error that a comparison may have today: a fifth of what the last twelve months left.
 
-    At least ``budget``/24 and at most half of what is left: the errors of any twelve months add up to at most
-    ``budget`` (Bonferroni, spent as in Lan and DeMets 1983).
+    At least ``budget``/24, at most half of what is left: those of any twelve months add up to at most ``budget``.
     """
     left = max(budget - sum(look.error for look in earlier if today - look.day < YEAR), 0.0)
     return min(max(left / 5, budget / 24), left / 2)

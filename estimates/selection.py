@@ -33,8 +33,8 @@ TEST_ROWS_ALONE = (
 class BestOfMany:
     """The best of several configurations, by its position, and its worth.
 
-    ``naive``: its own mean loss (or score), too good because it was chosen for it. ``value``: the bias-corrected one,
-    with its ``interval`` from the resamples. ``chosen``: how often each configuration won a resample.
+    ``naive``: its own mean loss (or score). ``value``: the corrected one, with its ``interval`` from the resamples.
+    ``chosen``: how often each configuration won a resample.
     """
 
     best: int

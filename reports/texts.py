@@ -31,10 +31,7 @@ MOST_NOTED_FOLDS, MOST_FINDINGS = 20, 8
 
 
 def page_note(page: Page, links: Mapping[str, str], *tables: Table) -> str:
-    """Return the top of a page as Markdown: verdict and lead, links by their text, figures, tables, words, findings.
-
-    A run's description holds it; names of columns, classes and models stand there as text.
-    """
+    """Return the top of a page as Markdown: verdict, lead, links, figures, tables, words, findings; names as text."""
     verdict = "" if page.verdict is Verdict.NONE else f"**{page.verdict.mark} {page.verdict.word}.** "
     tiles = Table("", [[tile.value, tile.label, tile.note] for tile in page.tiles], ["figure", "", ""])
     findings = [f"- {remark.severity}: {plain(remark.message)}" for remark in page.findings[:MOST_FINDINGS]]

@@ -77,8 +77,7 @@ class Judgement:
 def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
     """Return the judgement of a month by a champion's figures of it, beside those of earlier rows that it had not seen.
 
-    Refused where at most one good month in 960 has such a figure. Unclear where nothing can tell: few rows or groups,
-    or a champion so weak that shuffled targets would pass.
+    Refused where at most one good month in 960 has such a figure; unclear for few rows, or a champion that is too weak.
     """
     usable = [month for month in earlier if isfinite(month.spread.value) and isfinite(month.slope.se)]
     if now.rows < FEWEST_ROWS or not usable:

@@ -175,8 +175,7 @@ RECIPES = "the recipe, trained on other rows like these, on new rows"
 class IntervalMethod:
     """A way to make an interval: a phrase ``of`` what lies in it, and the function that makes it, or says why not.
 
-    ``follows_time``: whether rows may depend on those before them. Phrases for the docs: ``only``, what it is for, and
-    ``fits``, how many further ones it asks for.
+    ``follows_time``: whether rows may depend on those before them. ``only``, ``fits``: phrases for the docs.
     """
 
     of: str

@@ -146,10 +146,7 @@ def influence_on_r2(rows: Answered) -> Influence:
 
 
 def influence_on_auc(rows: Answered) -> Influence:
-    """Return the influence of rows on the area under the curve of two classes.
-
-    Source: DeLong, DeLong and Clarke-Pearson (1988), Comparing the areas under two or more correlated curves.
-    """
+    """Return the influence of rows on the area of two classes (DeLong, DeLong and Clarke-Pearson 1988)."""
     return _of_two(rows.ranking, rows.truth == 1, rows.mass)
 
 
@@ -183,10 +180,7 @@ def _of_two(ranking: Floats, positive: NDArray[np.bool_], mass: Floats) -> Influ
 
 
 def influence_on_cells(name: str, rows: Answered) -> Influence:
-    """Return the influence of rows on a scorer that reads classes only: a function of the confusion matrix.
-
-    The derivative by each cell's mass is taken numerically from the scorer itself. O(n + cells x the scorer).
-    """
+    """Return that on a function of the confusion matrix: the numerical derivative by each cell's mass."""
     k = len(rows.classes)
     present, of_row = np.unique(rows.truth * k + rows.predicted, return_inverse=True)
     mass = np.bincount(of_row, weights=rows.mass).astype(np.float64)

@@ -123,10 +123,7 @@ def _written(name: str, options: Mapping[str, object]) -> str:
 
 
 def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
-    """Return scikit-learn's scorer of a name, or of a class of ``classes``: ``recall of yes``, ``specificity of yes``.
-
-    An import path gives one's own. Raises ValueError for a name that is none, or a class that is not there.
-    """
+    """Return the scorer of a name, of a class (``recall of yes``) or at a path; ValueError for what is none."""
     if path_in(metric):
         return scorer_at(metric)
     name, _, label = metric.partition(OF)
@@ -192,10 +189,7 @@ def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], positive: Any)
 
 
 def score(metric: str, rows: Answered) -> float:
-    """Return the scorer's value of some rows, higher always better.
-
-    Classes that the estimator does not know get probability 0; without ``rows.classes`` only its own are scored.
-    """
+    """Return the scorer's value of some rows; classes that the model does not know get probability 0."""
     y, answers, weights = rows.y, rows.answers, rows.weights
     trained = np.asarray(getattr(answers, "classes_", ())).tolist()
     scorer, labels = scorer_of(metric, trained), _labels(metric, trained, rows)
@@ -258,10 +252,7 @@ def method_of(metric: str) -> tuple[str, ...]:
 
 
 def scores_of(metrics: Sequence[str], rows: Answered, *, name: str, side: str) -> dict[str, float]:
-    """Return every metric's score; raises EvaluationError where one fails or is not a number.
-
-    What a single test row has no score of is left out. ``name``: the split's; ``side``: ``test`` or ``training``.
-    """
+    """Return every metric's score, but what one test row has none of; EvaluationError where one fails or is NaN."""
     scores: dict[str, float] = {}
     alone = rows.n == 1 and side == "test"
     for metric in metrics:

@@ -75,8 +75,7 @@ def choose_features(
 ) -> tuple[dict[str, Kind], dict[str, str]]:
     """Return the kind of each feature, in the table's or the listed order, and why each other column is left out.
 
-    ``taken``: the columns with another role. ``folds``: columns of folds, features only where listed. Raises ModelError
-    where nothing is left.
+    ``taken``: the columns with another role. ``folds``: features only where listed. ModelError where nothing is left.
     """
     require_columns(table, list(model.exclude), "excluded")
     if model.features is not None:
@@ -153,10 +152,7 @@ def _ready(column: pd.Series, kind: Kind) -> Any:
 
 
 def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> dict[str, str]:
-    """Return why each text column of a table is no feature where none are listed: "" for those that are.
-
-    Text that repeats is one; a model that reads text itself gets the columns that it names or selects alone.
-    """
+    """Return why each text column is no feature where none are listed: "" where it repeats, or the model names it."""
     names = [name for name, kind in kinds.items() if kind == "text"]
     if not names:
         return {}
@@ -225,8 +221,7 @@ def encoding_step(
 ) -> tuple[list[tuple[str, Any]], Any]:
     """Return the step that encodes, or none, and the estimator, told which of its columns are then categories.
 
-    Values never seen become all zeros, -1, or count as missing; the rarest values of text that was not listed, beyond
-    ``MOST_COLUMNS``, count as one.
+    Values never seen become zeros, -1, or missing; the rarest of text that was not listed count as one.
     """
     native = [name for name, way in how.items() if way == CATEGORIES]
     coded = [name for name in native if X[name].dtype != "category"]

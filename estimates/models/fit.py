@@ -235,10 +235,7 @@ def reason_with_advice(X: pd.DataFrame, error: Exception) -> str:
 
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
-    """Return the features as a frame, or on request as an array, which is quicker, where that gives the same model.
-
-    It does where all parts come with scikit-learn and no parameter holds a feature's name or a function.
-    """
+    """Return the features, on request as an array, which is quicker, where that gives the same model."""
     if not arrays or problem.array is None:
         return problem.X
     parameters = estimator.get_params().values()

@@ -51,10 +51,7 @@ def task_of(model: ModelSpec, column: pd.Series) -> Task:
 def values_of(
     column: pd.Series, task: Task, labels: tuple[Any, ...] | None = None
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    """Return the target's values and its sorted classes (none for regression); ModelError where they are neither.
-
-    ``labels``: a model's classes; without them a target of one value raises ModelError, too.
-    """
+    """Return the target's values and its sorted classes, or ``labels``; ModelError for one value, or for no target."""
     y, classes = (_numbers(column), ()) if task == "regression" else _labels(column)
     if labels is not None:
         return y, labels

@@ -198,10 +198,7 @@ def look_page(
     origin: Origin | None = None,
     promised: Sequence[Estimate] = (),
 ) -> Page:
-    """Return the page of a look at the locked rows: the scores once, how many looks there were, and why this one.
-
-    ``promised``: what the evaluation of the same recipe on the folds said, beside which the scores stand.
-    """
+    """Return the page of a look at the locked rows; scores stand beside what the folds ``promised`` of the recipe."""
     before = {2: "once", 3: "twice"}.get(look, amount(look - 1, "time"))
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), None)
     again = f"These rows were looked at {before} before: what was chosen since then was chosen with them in mind, and "

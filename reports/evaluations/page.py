@@ -178,10 +178,7 @@ def summary_page(
     states: Mapping[str, str] | None = None,
     levels: Sequence[LevelScore] = (),
 ) -> Page:
-    """Return the top of an evaluation's page, as a notebook and a terminal show it.
-
-    It holds the first strip, every estimate, up to ten splits, levels, the confusion, the audit's findings and notes.
-    """
+    """Return the top of an evaluation's page, as a notebook and a terminal show it, with up to ten splits."""
     sections = pictured("metric", [*score_pictures(scores, estimates).values()][:1])
     sections += [Section("estimates", "Every estimate", [words.scores_table(estimates)])]
     if 1 < len(scores) <= MOST_SHOWN:

@@ -19,10 +19,7 @@ def direction(metric: Metric) -> str:
 
 
 def written(value: float, half_width: float | None = None) -> str:
-    """Return a score with the digits that mean something: two of its interval's half width, else three of its own.
-
-    At most six decimals; smaller scores have three digits and an exponent.
-    """
+    """Return a score with two digits of its interval's half width, else three of its own; at most six decimals."""
     if not isfinite(value):
         return "undefined"
     of = half_width if half_width and isfinite(half_width) else abs(value)

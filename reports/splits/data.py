@@ -203,10 +203,7 @@ def cumulative(seen: SplitData) -> tuple[Floats, Floats, dict[str, Floats]]:
 
 
 def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
-    """Return the sizes of the groups in each fold, or in each part, largest first; None where groups have no fold.
-
-    Groups that are locked, or never tested, are in no fold. Without the rows sizes are those of generation 0.
-    """
+    """Return the sizes of the groups in each fold or part, largest first; None where groups have no fold."""
     manifest = seen.manifest
     if seen.group is None and manifest.generation > 0:
         return None
@@ -226,11 +223,7 @@ def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
 
 
 def evenness(seen: SplitData) -> list[tuple[float, float | None]]:
-    """Return the largest deviation of a fold's size after each generation, and the target's largest gap.
-
-    All are of the first repeat. The gap is None without a target, and where rows that were tested then are in no
-    split any more. O(generations x rows log rows).
-    """
+    """Return the largest deviation of a fold's size after each generation, and the target's gap where it is known."""
     manifest = seen.manifest
     assert manifest.born is not None
     figures: list[tuple[float, float | None]] = []
@@ -265,20 +258,15 @@ MISSED = 0.05  # the share of random sets that may lie outside
 
 
 def random_share(share: float, rows: float, of: int, sets: int = 1) -> float:
-    """Return how far from a class share ``sets`` random sets of ``rows`` of ``of`` rows all stay, in 95 % of cases.
-
-    By a normal law, drawn without replacement; several sets by Bonferroni's bound. At most the share's distance
-    from 0 or 1.
-    """
+    """Return how far from a class share ``sets`` random sets of ``rows`` of ``of`` rows all stay in 95 % of cases."""
+    # By a normal law, drawn without replacement; several sets by Bonferroni's bound.
     spread = sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
     return min(float(ndtri(1 - MISSED / (2 * sets))) * spread, max(share, 1 - share))
 
 
 def random_distance(rows: float, of: int, sets: int = 1) -> float:
-    """Return the Kolmogorov-Smirnov distance from all rows that ``sets`` random sets all keep, in 95 % of cases.
-
-    By the two-sided bound 2 exp(-2 rows d^2) of Kolmogorov's law, drawn without replacement; at most 1.
-    """
+    """Return the KS distance that ``sets`` random sets of ``rows`` of ``of`` rows all keep in 95 % of cases."""
+    # By the two-sided bound 2 exp(-2 rows d^2) of Kolmogorov's law, drawn without replacement.
     return min(sqrt(log(2 * sets / MISSED) / 2 * max(1.0 - rows / of, 0.0) / max(rows, 1.0)), 1.0)
 
 
@@ -308,10 +296,7 @@ class TargetGap:
 
 
 def target_gap(balance: BalanceReport, of: Sequence[RowsBalance] | None = None) -> TargetGap | None:
-    """Return the gap of class shares, or of the distribution of a number; None without a target.
-
-    ``of``: the sets it is about, by default every fold and part.
-    """
+    """Return the gap of the target of sets, by default every fold and part, from that of all rows; None without."""
     places, n = [place for place in (balance.measured if of is None else of) if place.rows], balance.n_rows
     gaps = [(place.ks, random_distance(place.rows, n, len(places))) for place in places if place.ks is not None]
     if not gaps and balance.shares is not None:
