@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cases import CASES
 from evenfold.splitters import Splitter, Stream
 from evenfold.splitters.conformance import trial_of
-from evenfold.splitters.conformance.checks import Trial
+from evenfold.splitters.conformance.data import Trial
 from evenfold.splitters.kernels import MADE_UP
 from evenfold.splitters.packing.cost import Aim
 from evenfold.splitters.packing.pack import pack_into, pack_to

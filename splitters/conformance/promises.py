@@ -13,7 +13,8 @@ from evenfold.splitters.strategies.parts import codes_of, shares_of_parts
 from evenfold.splitters.times import ends_of, later, rows_in, times_of
 from numpy.typing import NDArray
 
-from .checks import MORE, Run, Trial, check, repeats_a_row, same, trial_of
+from .checks import MORE, Run, check, repeats_a_row, same
+from .data import Trial, trial_of
 
 
 def _spread(counts: Any) -> int:
