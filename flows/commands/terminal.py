@@ -155,10 +155,12 @@ def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callab
             show_json(output(), answer.came)
         elif isinstance(answer.words, str):
             output().say(answer.words)
+        elif answer.words is not None:
+            answer.words(output(), answer.came)
         else:
-            from .show import show
+            from .show import show  # which loads what pages are made of
 
-            (answer.words or show)(output(), answer.came)
+            show(output(), answer.came)
         if answer.failed:
             raise typer.Exit(GATE_FAILED)
 
