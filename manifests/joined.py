@@ -15,7 +15,7 @@ from evenfold.splitters.numbers import components_of, stable_order
 from numpy.typing import NDArray
 
 from .figures import Figures
-from .manifest import DELETED, Manifest
+from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .spec import Columns
 from .store.state import is_numeric_target
@@ -157,11 +157,6 @@ class Joined:
         """Return the rows of each level."""
         codes, levels = self.encoded(name)
         return _class_counts(codes, len(levels))
-
-    @property
-    def deleted(self) -> NDArray[np.bool_]:
-        """Which rows of the data the manifest holds as deleted."""
-        return np.asarray((self.place >= 0) & (self.manifest.status[np.maximum(self.place, 0)] == DELETED))
 
     apart: ClassVar[str] = "on both sides of a split"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.balance import levels_of
 from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
-from evenfold.manifests.manifest import DELETED, QUARANTINED
+from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED, LOCKED
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
@@ -24,7 +24,7 @@ from .findings import Found, NotAsked, Outcome, needed
 
 def rows_without_fold(joined: Joined) -> Outcome:
     """Look for rows that are new, or deleted and back."""
-    new, back = joined.unknown, np.flatnonzero(joined.deleted)
+    new, back = joined.unknown, np.flatnonzero(np.append(joined.manifest.status, ACTIVE)[joined.place] == DELETED)
     gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
     sides = ((new, f"{verb(new.size, 'has', 'have')} no fold"), (back, gone))
     amounts = [f"{amount(rows.size, 'row')} {what} (first: row {rows[0]})" for rows, what in sides if rows.size]
