@@ -134,16 +134,16 @@ def planned(
 
 
 def in_key_order(
-    read: pa.Table, used: list[str], spec: SplitSpec, types: Mapping[str, str], known: pa.Table | None = None,
+    read: pa.Table, used: list[str], spec: SplitSpec, types: Mapping[str, str], keys: pa.Table | None = None,
     is_canonical: bool = False,
 ) -> Ordered:  # fmt: skip
     """Return the ``used`` columns of the rows that can be split: canonical, encoded, in key order; then what waits.
 
     Before them the specification and the types by which they were read; after them the keys of rows that wait, in
-    order. ``types`` are of the manifest that the rows join, and ``known`` its keys; empty where one is decided now.
+    order. ``types`` are of the manifest that the rows join, and ``keys`` are its own; empty where one is decided now.
     Canonical columns stay where they lie on disk. Raises SplitError for missing values and keys that repeat.
     """
-    rows, waiting = matured(read, spec, {**types, **spec.types}, known) if spec.may_wait else (read, None)
+    rows, waiting = matured(read, spec, {**types, **spec.types}, keys) if spec.may_wait else (read, None)
     table = rows.select(used) if is_canonical else canonical_table(rows, used, {**types, **spec.types})
     spec.require_complete(table.drop_columns(spec.columns.key))
     kinds, key = dict(types) or column_types(table), spec.key_names
@@ -377,8 +377,9 @@ def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
         (columns.grouped, "BalancedGroupKFold", "BalancedGroupSplit"),
         (not balanced, "KFold", "RandomSplit"),
         (len(balanced) > 1, "BalancedKFold", "StratifiedSplit"),
+        (True, "StratifiedKFold", "StratifiedSplit"),
     )
-    chosen = next(((folds, parts) for named, folds, parts in names if named), ("StratifiedKFold", "StratifiedSplit"))
-    if chosen[0] == "StratifiedKFold" and numeric(balanced[0]):
-        chosen = ("SortedStratifiedKFold", "FractionalStratifiedSplit")
-    return chosen["parts" in spec.params]
+    folds, parts = next((folds, parts) for role, folds, parts in names if role)
+    if folds == "StratifiedKFold" and numeric(balanced[0]):
+        folds, parts = "SortedStratifiedKFold", "FractionalStratifiedSplit"
+    return parts if "parts" in spec.params else folds

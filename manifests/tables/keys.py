@@ -244,16 +244,16 @@ def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> 
 
 
 def matured(
-    table: pa.Table, spec: SplitSpec, types: Mapping[str, str], known: pa.Table | None
+    table: pa.Table, spec: SplitSpec, types: Mapping[str, str], keys: pa.Table | None
 ) -> tuple[pa.Table, pa.Table | None]:
     """Return the rows of a table that can be split, and those that wait; None where none does.
 
-    Rows of ``known`` keys wait no more. SplitError where rows wait that no key names, and where no row is left.
+    Rows of ``keys`` wait no more. SplitError where rows wait that no key names, and where no row is left.
     """
-    waits = waiting_rows(table, spec, types) if spec.may_wait else np.zeros(0, dtype=np.bool_)
-    if known is not None and waits.any():
+    waits = waiting_rows(table, spec, types)
+    if keys is not None and waits.any():
         # A row that has a fold keeps it, though its target is lost again.
-        waits[positions_in(known, key_table(table, spec, types)) >= 0] = False
+        waits[positions_in(keys, key_table(table, spec, types)) >= 0] = False
     if not waits.any():
         return table, None
     n = int(np.count_nonzero(waits))
