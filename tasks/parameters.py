@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from evenfold.estimates.errors import ModelError
 from evenfold.splitters.errors import SplitError, reason_of, require_readable
-from evenfold.splitters.untrusted import FEATURES, read_document, resolve
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
@@ -85,6 +84,7 @@ def _metrics(metrics: Any) -> Any:
 
 def _build(build: Any) -> Any:
     from evenfold.splitters.naming import named
+    from evenfold.splitters.untrusted import FEATURES, resolve
 
     if not (build is None or isinstance(build, str) or inspect.isroutine(build)):
         kind = type(build).__name__
@@ -108,6 +108,8 @@ def _folder(reference: Any) -> Any:
 
 
 def _grid(source: Any) -> Any:
+    from evenfold.splitters.untrusted import read_document
+
     grid = source
     if isinstance(source, (str, Path)):
         inline = str(source).lstrip().startswith("{")
