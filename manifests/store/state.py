@@ -88,7 +88,7 @@ class State:
 
     def to_json(self) -> Remembered:
         """Return what a header holds; what is None is left out."""
-        values = vars(self) | {"shares": None if self.shares is None else [*self.shares.items()]}
+        values = vars(self) | {"shares": None if self.shares is None else [*map(list, self.shares.items())]}
         return cast(Remembered, {name: value for name, value in values.items() if value is not None})
 
     @property
