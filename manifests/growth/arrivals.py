@@ -137,8 +137,8 @@ def _rows_a_day(arrived: Arrived) -> Found | None:
 
 def lost_columns(arrived: Arrived) -> Outcome:
     """Look for columns that matter and are gone, or that hold another kind of value, which keys and groups may."""
-    kept = needed(arrived.snapshot, "the columns of the last table were not kept").types
-    before, after = ({name: KINDS[kind] for name, kind in of.items()} for of in (kept, arrived.types))
+    earlier = needed(arrived.snapshot, "the columns of the last table were not kept").types
+    before, after = ({name: KINDS[kind] for name, kind in of.items()} for of in (earlier, arrived.types))
     columns, names = arrived.manifest.spec.columns, arrived.joined.source.names
     # Nobody gives new rows a fold.
     matter = {*(before if arrived.columns is None else arrived.columns), columns.target} - {columns.fold}
