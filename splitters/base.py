@@ -186,8 +186,8 @@ class LabelSplitter(Splitter):
         return pairs_of_labels(labels, tested_codes(labels, parts), parts=bool(parts))
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
-        known = sum(code >= 0 for code in self.part_codes().values()) or getattr(self, "n_splits", 0)
-        return int(known) if known or rows is None else int(self.decide(rows).max()) + 1
+        number = sum(code >= 0 for code in self.part_codes().values()) or getattr(self, "n_splits", 0)
+        return int(number) if number or rows is None else int(self.decide(rows).max()) + 1
 
     def _check(self, rows: Rows) -> None:
         if hasattr(self, "n_splits"):  # else as many as rows or groups make
