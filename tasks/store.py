@@ -108,7 +108,7 @@ class Bucket:
 
     def fetch_splits(self, name: str) -> None:
         """Fetch every version of a split that is not here."""
-        for place in self._asked("find", f"splits/{name}")[1] or ():
+        for place in self._asked("find", f"splits/{name}", expected=FileExistsError)[1]:
             try:
                 self._fetch_split(name, Path(place).stem)
             except LookupError as error:
@@ -194,13 +194,15 @@ class Bucket:
 
     def _put(self, name: str, content: bytes, mode: Literal["overwrite", "create"] = "overwrite") -> bool:
         """Put an object; return whether it was put: where ``mode`` is "create" not in the place of another."""
-        return self._asked("pipe_file", name, content, mode=mode)[0]
+        return self._asked("pipe_file", name, content, mode=mode, expected=FileExistsError)[0]
 
-    def _asked(self, verb: str, name: str, *arguments: Any, **how: Any) -> tuple[bool, Any]:
-        """Return whether an object is there, or not, as the file system's ``verb`` needs it, and what that returns."""
+    def _asked(
+        self, verb: str, name: str, *arguments: Any, expected: type[OSError] = FileNotFoundError, **how: Any
+    ) -> tuple[bool, Any]:
+        """Return whether the file system did what ``verb`` says, but for an ``expected`` error, and its result."""
         try:
             return True, getattr(self.store, verb)(f"{self.place}/{name}", *arguments, **how)
-        except (FileNotFoundError, FileExistsError):
+        except expected:
             return False, None
         except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
             raise EvaluationError(

@@ -18,12 +18,12 @@ from evenfold.reports.splits.page import checks_table
 from evenfold.reports.texts import page_note, top_of_split
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.plans import decided_otherwise
+from evenfold.tasks.record.reading import Leaderboard
 
 from .terminal import Words
 
 if TYPE_CHECKING:
     from evenfold.tasks import Retraining
-    from evenfold.tasks.record.reading import Leaderboard
 
 MOST_FOLDS = 12
 
@@ -151,14 +151,12 @@ def show_leaderboard(console: Words, board: Leaderboard) -> None:
         console.say(f"  also scored by {', '.join(others)}: --metric")
 
 
-SHOWN: dict[str, Callable[..., None]] = {
-    "SplitOutcome": show_split, "ExtendOutcome": show_split, "Audit": show_audit, "Leaderboard": show_leaderboard,
+SHOWN: dict[type, Callable[[Words, Any], None]] = {
+    SplitOutcome: show_split, ExtendOutcome: show_split, Audit: show_audit, Leaderboard: show_leaderboard,
+    Planned: lambda console, planned: console.say(planned.summary),
 }  # fmt: skip
 
 
 def show(console: Words, result: Any) -> None:
     """Print a result as those of its type are read."""
-    if isinstance(result, Planned):
-        console.say(result.summary)
-    else:
-        SHOWN.get(type(result).__name__, show_outcome)(console, result)
+    SHOWN.get(type(result), show_outcome)(console, result)
