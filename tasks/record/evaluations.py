@@ -58,12 +58,11 @@ def record_evaluation(
 ) -> RunRef:  # fmt: skip
     """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
 
-    Up to 100 folds have a child run each. The split is recorded too where it is not yet. Where fits failed and nothing
-    was aggregated the run is FAILED with the reason, and the finished folds are kept; an estimate of some of the splits
-    is partial, in a run of its own where one of all is there. ``run_label``: another makes another run. ``states``:
-    where the fit of each split came from. ``build``: what its page's audit asks as well, see ``audit_split``. A
-    complete record of the same content is not made again. Raises EvaluationError where the evaluation is of another
-    split, or a model (by the name of its split, or "all rows") is not that of the evaluation's recipe on these rows.
+    Up to 100 folds have a child run each; the split is recorded too, and a complete record of the same content is not
+    made again. Where fits failed and nothing was aggregated the run is FAILED with the reason, and keeps the finished
+    folds; an estimate of some splits is partial, in a run of its own beside one of all. Another ``run_label`` makes
+    another run. ``states``: where each fit came from. ``build``: see ``audit_split``. Raises EvaluationError for an
+    evaluation of another split, or a model (by its split's name, or "all rows") that is not the recipe's on these rows.
     """
     table_of(split)  # which says what is no split
     its = evaluation.split

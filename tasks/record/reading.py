@@ -148,9 +148,8 @@ class Recipe:
 def read_recipe(run_id: str | Retraining, data: str | None = None) -> Recipe:
     """Return what the run of an evaluation, or of a tuning, trained; ``data``: where its table lies now.
 
-    A recipe that this home or its team signed names what it likes at a terminal; any other what
-    ``EVENFOLD_ALLOWED_MODULES`` lists, and it never stands for a registered model (UntrustedNameError). Raises
-    SplitError for a run that names none, or a damaged one.
+    One that this home or its team signed names what it likes at a terminal, any other what ``EVENFOLD_ALLOWED_MODULES``
+    lists, and stands for no registered model (UntrustedNameError). Raises SplitError for none, or a damaged one.
     """
     tracker = Tracker(Home.here())
     run = run_named(tracker, run_id)
@@ -323,8 +322,8 @@ class Leaderboard(Outcome):
 def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Leaderboard:
     """Return the ``most`` best recipes judged on a split (``name@1.0``, a name for its newest, a split_id, a plan_id).
 
-    ``metric``: a scorer's name, else the first of the newest evaluation. One search of logged models by the split's
-    digest, in every experiment. Raises SplitError without such a split, or where nothing was judged on it so.
+    ``metric``: a scorer's name, else the first of the newest evaluation. In every experiment. Raises SplitError without
+    such a split, or where nothing was judged on it so.
     """
     # Whoever lists runs waits for no Prefect, which these know.
     from .splits import read_split, run_page, server_of

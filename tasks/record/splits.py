@@ -150,8 +150,8 @@ def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
 def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory: Memory = None) -> RunRef:
     """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page.
 
-    A record that is complete, of the same file and the same balance, is not made again. Raises EvaluationError for the
-    balance of another split, and SplitError for a split that names no table, or whose rows take more than ``memory``.
+    A complete record of the same file and balance is not made again. Raises EvaluationError for the balance of another
+    split, and SplitError for a split that names no table, or whose rows take more than ``memory``.
     """
     table_of(split)  # which says what is no split
     measured = report or balance_of(split, memory)
@@ -264,9 +264,8 @@ def load_split(
 ) -> SplitRef:
     """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
 
-    ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
-    Raises SplitError where there is none, and where the data lack rows of it or hold others; with ``rows="known"``
-    these are left out, and a warning says how many they are.
+    ``reference``: as in ``read_split``. ``data``: the table that models read. SplitError where there is none, and where
+    the data lack rows of it or hold others; with ``rows="known"`` these are left out, and a warning counts them.
     """
     manifest = read_split(reference)
     path = "" if data is None else from_anywhere(data_reference(data, Home.here()))

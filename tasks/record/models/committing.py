@@ -301,9 +301,9 @@ class Withdrawn(Outcome):
 def withdraw(reference: str, *, reason: str) -> Withdrawn:
     """Take back a generation such as ``visits@1.3`` and what grew from it: new rows join the one before from now on.
 
-    A champion that was trained on one of them gives way to the one before it that was not, or to none. Who did it, when
-    and why stands at the versions (``evenfold.withdrawn``) and at the model. The generations lie aside
-    (``.withdrawn-1.3``); a second try goes on. Raises SplitError without such a generation, or a reason.
+    A champion that was trained on one of them gives way to the last one that was not, or to none; who did it and why
+    stands at the versions (``evenfold.withdrawn``) and the model. The generations lie aside (``.withdrawn-1.3``); a
+    second try goes on. Raises SplitError without such a generation, or a reason.
     """
     about = about_taking_back("withdrawal", reason)
     home, (name, _, version) = Home.here(), reference.partition("@")

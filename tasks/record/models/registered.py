@@ -252,9 +252,8 @@ class Change(NamedTuple):
 def champion_as_of(name: str, at: date | datetime | str) -> Served:
     """Return which version of a model was the champion at a time, or at the end of a day (UTC, as 2026-05-31).
 
-    By the last that was written before: versions whose signed decision promotes them, rollbacks and withdrawals. A
-    version that was deleted and an alias that was moved by hand leave no date; a ``note`` says where the next decision,
-    or the alias of now, shows one. Raises SplitError where there is no such model, or no such date.
+    By the last promotion with a signed decision, rollback or withdrawal before. Versions that were deleted and aliases
+    moved by hand leave no date, which a ``note`` says. Raises SplitError where there is no such model, or no such date.
     """
     model, versions = RegisteredModel.existing(name)
     try:
@@ -315,8 +314,7 @@ class Replayed(Outcome):
 def replay(name: str, version: str) -> Replayed:
     """Make the decision by which a version was registered again: from the signed predictions that were compared.
 
-    By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
-    What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
+    Nothing is fitted, no table read; what is gone, or not signed any more, is said. SplitError without such a version.
     """
     model, versions = RegisteredModel.existing(name, version)
     this, what = versions[version], f"version {version} of {name}"

@@ -144,8 +144,7 @@ def open_retraining(
 ) -> Opened:  # fmt: skip
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED.
 
-    Each metric, interval, level, way of keeping models and build of features has a run of its own. Gates have none:
-    whoever says that what they stopped is right takes up what was decided.
+    What else is asked for has a run of its own, but for gates: who says that what they stopped is right takes it up.
     """
     tracker, work = tracker_of(split), work_of(split, model)
     recipe = work.problem.model.canonical()
@@ -208,10 +207,9 @@ def register_model(
 ) -> Registered:  # fmt: skip
     """Log a model of ``fit_final``, make it a version, and the champion where it is promoted, else the challenger.
 
-    Who was champion becomes ``previous``. The version remembers the evaluation of the recipe and its estimates. One run
-    registers one version, however often it is tried; of two homes with one registry the later takes its own back.
-    Raises ChampionChangedError where another version serves than ``decision`` was made against, and EvaluationError
-    where ``final`` is no model of this recipe on all rows of this split or on one of its splits.
+    Who was champion becomes ``previous``. One run registers one version, however often it is tried; of two homes with
+    one registry the later takes its own back. Raises ChampionChangedError where another version serves than
+    ``decision`` was made against, and EvaluationError for a ``final`` of another recipe or split.
     """
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", [None, *split.splits()])

@@ -189,8 +189,7 @@ class Untrusted:
 def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
     """Return what would be trusted; nothing of it is loaded or imported.
 
-    Raises SplitError in a deployed run, for a version that is not there, and for one whose evaluation names another
-    recipe than it does itself.
+    Raises SplitError in a deployed run, for no version, and for one that was evaluated with another recipe.
     """
     from mlflow.artifacts import download_artifacts
 
@@ -268,9 +267,8 @@ def keep_model(
 ) -> LoggedModel:
     """Log a model of ``fit_final`` to a run, once, and return it; one that a kill left half made is gone on with.
 
-    With rows ``X`` such as it reads, the model has a signature and shows an example. The metrics that the run holds are
-    the model's too. The very file that it was loaded from is kept, for its digest was signed. MLflow's ``log_model``
-    would log to the store of the process, which is the user's. Raises UntrustedNameError for a model that is not ours.
+    With rows ``X`` the model has a signature and an example; the run's metrics are its too. The very file is kept, for
+    its digest was signed. MLflow's ``log_model`` would log to the user's store. UntrustedNameError for one not ours.
     """
     import mlflow.sklearn
     from mlflow.entities import LoggedModelOutput, Metric
