@@ -37,15 +37,15 @@ def test_a_retraining_keeps_to_the_line_of_its_champion(home: Home) -> None:
 def test_a_champion_that_changed_meanwhile_is_compared_with(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two retrainings of one name that both find no champion, the second decides again: neither is uncompared."""
     first: list[Retraining] = []
-    fitted = retraining._new_model
+    committed = retraining._committed
 
     def overtaken(*args: Any) -> Any:
         if not first:
             first.append(Retraining.model_construct())
             first[0] = retrain("early", rows(90), GOOD, registered_name="shared")
-        return fitted(*args)
+        return committed(*args)
 
-    monkeypatch.setattr(retraining, "_new_model", overtaken)
+    monkeypatch.setattr(retraining, "_committed", overtaken)
     late = retrain("late", rows(90), BAD, registered_name="shared")
     assert first[0].decision.why.startswith("it is the first version")
     assert (late.decision.champion, late.decision.winner) == ("1", "champion")
