@@ -122,12 +122,14 @@ def read_evaluation(run_id: str, *, ours: bool = False) -> Recorded:
             path = tracker.fetch(run_id, PREDICTIONS, Path(folder))
             predictions = pd.read_parquet(path)
             predictions[["row", "repeat", "fold", "y"]]
-            recipe, signed = tracker.read_signed(run_id, RECIPE) if ours else ({}, False)
         except Exception as error:  # MLflow's differ by store
             raise SplitError(
                 f"run {run_id} ({run.info.run_name}) kept no predictions.parquet that can be read "
                 f"({redacted(reason_of(error))[:200]}); compare evaluations of folds, or evaluate it again."
             ) from None
+        recipe, signed = {}, False
+        with suppress(Exception):  # of a recipe that is gone, or none of ours
+            recipe, signed = tracker.read_signed(run_id, RECIPE) if ours else (recipe, signed)
         if ours and not (signed and recipe.get("sha256") == {PREDICTIONS: sha256(path)}):
             raise SplitError(f"the predictions of run {run_id[:8]} were not signed by this home, or changed since.")
         return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions)

@@ -296,7 +296,8 @@ def decision_of(tracker: Tracker, version: ModelVersion) -> Decision:
     run = run_named(tracker, str(version.run_id))
     decision = signed_decision(run)
     if decision is None:
-        raise SplitError(f"run {run.info.run_id[:8]}, which registered it, holds no decision that was signed by us.")
+        which = f"run {run.info.run_id[:8]}, which registered it,"
+        raise SplitError(f"{which} holds no decision that was signed by this home and not changed since.")
     return decision
 
 
