@@ -317,7 +317,8 @@ def look_at_holdout(split: SplitOutcome, model: ModelSpec, request: Request) -> 
     result = run(fit_fold, ref, "holdout", model, time_limit=request.time_limit)
     left = None if look.budget is None else look.budget - look.look
     adjusted = level_of_look(look.look, request.level, look.sharing)
-    outcome = run(scores.aggregate, ref, [result], interval=request.interval, level=adjusted)
-    look = run(studies.record_look_scores, ref, look, result, outcome.estimates)
+    estimates = run(scores.aggregate_look, ref, result, interval=request.interval, level=adjusted)
+    look = run(studies.record_look_scores, ref, look, result, estimates)
+    outcome = scores.unaggregated(ref, model, [result]).model_copy(update={"estimates": estimates})
     counts = {"n_fits": 1, "n_cached": 0, "look": look.look, "looks_left": left, "promised": look.promised}
     return _evaluation(split, outcome, look.run_id, started, **counts)

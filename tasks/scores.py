@@ -61,14 +61,10 @@ def aggregate(
     Folds give cross-validation with its pooled score and an interval (``interval``: one of
     ``evenfold.estimates.INTERVALS``; ``refits``: its further fits); draws, which need the ``apparent`` fit of "all
     rows", out-of-bag, .632 and .632+. Where some splits lack and no ``errors`` say why, those of the outcome do, and it
-    is recorded as partial. A look at the "holdout" alone gives what the one model scores there. Raises EvaluationError
-    for results of several data, models or splits, or one given twice.
+    is recorded as partial. Raises EvaluationError for results of several data, models or splits, or one given twice.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
-    if [getattr(fit, "i", None) for fit in results] == ["holdout"]:
-        conclusion = _of_look(split, results[0], interval, level)
-        return unaggregated(split, results[0].model, results).model_copy(update={"estimates": conclusion})
     work = _one_work(split, results, apparent, refits)
     n, n_splits = sum(len(fit.splits) for fit in results), work.manifest.n_splits
     if n < n_splits and not errors:
@@ -219,7 +215,9 @@ def aggregate_chosen(
     return _of_folds([fold.score for fold in results], predictions, work, [], interval, level)
 
 
-def _of_look(split: SplitRef, result: FitResult, interval: str, level: float) -> list[Estimate]:
+@step(run_name=lambda split, **_: f"{split.name}: holdout, aggregate", retries=0)
+def aggregate_look(split: SplitRef, result: FitResult, interval: str, level: float) -> list[Estimate]:
+    """Return what a recorded look at the locked part says, which no evaluation may: an estimate of its one model."""
     work = work_of(split, result.model)
     predictions = pd.read_parquet(result.predictions.path)
     train, test = map(work.at_hand, work.manifest.locked_pair())

@@ -127,7 +127,7 @@ def read_evaluation(run_id: str, *, ours: bool = False) -> Recorded:
                 f"run {run_id} ({run.info.run_name}) kept no predictions.parquet that can be read "
                 f"({redacted(reason_of(error))[:200]}); compare evaluations of folds, or evaluate it again."
             ) from None
-        recipe, signed = {}, False
+        recipe, signed = dict[str, Any](), False
         with suppress(Exception):  # of a recipe that is gone, or none of ours
             recipe, signed = tracker.read_signed(run_id, RECIPE) if ours else (recipe, signed)
         if ours and not (signed and recipe.get("sha256") == {PREDICTIONS: sha256(path)}):

@@ -12,7 +12,7 @@ from evenfold.flows import evaluate, tune
 from evenfold.manifests import decide
 from evenfold.reports.evaluations.words import headline
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, split
+from evenfold.tasks import Home, aggregate, fit_fold, split
 from evenfold.tasks.record.studies import record_look
 from evenfold.tasks.steps import worth_another_try
 from prefect.states import Failed
@@ -97,6 +97,8 @@ def test_every_look_is_recorded_and_counted(home: Home) -> None:
     interval = looks[0].estimates[0].interval
     assert interval.low < looks[0].estimates[0].value < interval.high
     assert interval.method == "pooled rows, cluster-robust"
+    with pytest.raises(EvaluationError, match="is no result of a split"):  # nor an evaluation
+        aggregate.fn(looks[0].split, [fit_fold.fn(looks[0].split, "holdout", MODEL)])
 
 
 def test_a_look_that_cannot_be_recorded_is_refused(home: Home) -> None:
