@@ -52,9 +52,9 @@ def leaks_of(build: Any, joined: Joined) -> list[Leak] | SplitError:
     name = f"{build.__module__}:{build.__qualname__}" if inspect.isroutine(build) else type(build).__name__
     if columns.target is None:
         return SplitError("the split names no target, which is what features must not know; name it (--target).")
-    data, roles = joined.source.table().to_pandas().dropna(subset=[columns.target]), columns
+    data, key, group = joined.source.table().to_pandas().dropna(subset=[columns.target]), columns.key, columns.grouped
     try:
-        leaks = audit_pipeline(build, data, key=roles.key, target=columns.target, group=roles.grouped, time=roles.time)
+        leaks = audit_pipeline(build, data, key=key, target=columns.target, group=group, time=columns.time)
     except SplitError as error:
         return SplitError(f"{name} could not be audited: {error}")
     return [leak.model_copy(update={"message": f"{name}: {leak.message}"}) for leak in leaks]

@@ -223,7 +223,8 @@ def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDA
     columns = spec.columns
     if not spec.says_when_known or columns.time is None:
         return None
-    plain = pa.table({name: column(name) for name in (columns.time, columns.label_end) if name})
+    names = [name for name in (columns.time, columns.label_end) if name]  # they may be one
+    plain = pa.table([column(name) for name in names], names=names)
     spec.require_complete(plain)
     times, *ends = map(to_numpy, plain.columns)
     times = times_of(times, columns.time)

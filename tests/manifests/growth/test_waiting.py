@@ -132,7 +132,8 @@ def test_an_end_in_a_column_waits_alike_and_may_be_used_at_once() -> None:
     assert used.n == len(data)
     assert used.waiting is None
     plain = {name: value for name, value in SPEC.items() if name != "label_horizon"}
-    assert used.split_id == decide(plain, complete).split_id
+    at_once = plain | {"columns": SPEC["columns"] | {"label_end": "day"}}
+    assert used.split_id == decide(plain, complete).split_id == decide(at_once, complete).split_id
 
 
 def test_what_cannot_wait_is_refused_in_words() -> None:
