@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import STRETCH, amount, listed, verb
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import DrawSplitter, Pair, Rows, SplitError, Splitter
-from evenfold.splitters.base import Kind as Kind, pairs_of_labels, tested_codes
+from evenfold.splitters.base import Kind as Kind, codes_tested, pairs_of_labels
 from evenfold.splitters.errors import shown
 from evenfold.splitters.numbers import encode
 from numpy.typing import NDArray
@@ -167,7 +167,7 @@ class Labels(Membership):
     def of(cls, codes: Codes, splitter: Splitter) -> Labels:
         """Return the membership that ``codes`` decided by a strategy of labels say."""
         parts = splitter.part_codes()
-        return cls(codes, tested_codes(codes, parts), parts=parts)
+        return cls(codes, codes_tested(codes, parts), parts=parts)
 
     @property
     def n_splits(self) -> int:

@@ -183,7 +183,8 @@ class LabelSplitter(Splitter):
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each fold's (rest, fold), or each part's (train, part); O(n) memory a pair, positions ascending."""
         labels, parts = self.decide(rows), self.part_codes()
-        return pairs_of_labels(labels, tested_codes(labels, parts), parts=bool(parts))
+        n_folds = self._n_pairs() * len(labels) // labels.size  # of one repeat; 0 where the rows decide it
+        return pairs_of_labels(labels, codes_tested(labels, parts, n_folds), parts=bool(parts))
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
         number = sum(code >= 0 for code in self.part_codes().values()) or getattr(self, "n_splits", 0)
@@ -251,9 +252,9 @@ class PairSplitter(Splitter):
                 )
 
 
-def tested_codes(labels: NDArray[Any], parts: Mapping[str, int]) -> Sequence[int]:
-    """Return the codes that are tested: of parts those of 0 and above, else every fold."""
-    return [code for code in parts.values() if code >= 0] or range(int(labels.max()) + 1)
+def codes_tested(labels: NDArray[Any], parts: Mapping[str, int], n_folds: int = 0) -> Sequence[int]:
+    """Return the codes that are tested: of parts those of 0 and above, else every fold, ``n_folds`` at least."""
+    return [code for code in parts.values() if code >= 0] or range(max(int(labels.max()) + 1, n_folds))
 
 
 def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:

@@ -164,8 +164,8 @@ def array_of(values: Any, name: str) -> NDArray[Any]:
         for i, value in enumerate(values):
             array[i] = value
     # NumPy makes text of everything beside text (NaN becomes the word), and floats of integers beyond its own.
-    large = array.dtype.kind == "f" and bool((np.abs(array) >= 2.0**53).any())
-    if isinstance(values, (list, tuple)) and (large or array.dtype.kind in "US"):
+    kind = array.dtype.kind if isinstance(values, (list, tuple)) else ""
+    if kind in ("U", "S") or (kind == "f" and (np.abs(array) >= 2.0**53).any()):
         array = np.array(values, dtype=object)
     if array.ndim == 0:
         raise SplitError(f"{name} is of type {type(values).__name__}; pass one value per row.")

@@ -257,7 +257,10 @@ def read_document(text: str) -> Any:
                 raise ValueError(TOO_DEEP)
             node = super().compose_node(parent, index)
             self.depth -= opens
-            self.count = before + counts.setdefault(id(node), self.count - before)  # as many again, named once more
+            if opens:
+                counts[id(node)] = self.count - before
+            else:  # what is named once more counts as often
+                self.count = before + counts.get(id(node), 1)
             if self.count > 2 * MOST_VALUES + 1:  # keys are counted here as well
                 raise ValueError(TOO_MANY)
             return node

@@ -44,7 +44,8 @@ class Responses(BaseEstimator):  # type: ignore[misc]
     def of(cls, fitted: Any, X: Any) -> Responses:
         """Return the answers of a fitted estimator for ``X``; EvaluationError where a row has several predictions."""
         classes = np.asarray(getattr(fitted, "classes_", ()))
-        order = np.argsort(classes, kind="stable") if classes.ndim == 1 else np.arange(0)
+        classes = classes if classes.ndim == 1 else np.empty(0)
+        order = np.argsort(classes, kind="stable")
         is_sorted = np.array_equal(order, np.arange(order.size))
 
         def ask(method: str) -> Any:

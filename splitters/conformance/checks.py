@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import DrawSplitter, LabelSplitter, Pair, Splitter, pairs_of_labels, tested_codes
+from evenfold.splitters.base import DrawSplitter, LabelSplitter, Pair, Splitter, codes_tested, pairs_of_labels
 from evenfold.splitters.errors import SplitError
 
 from .data import Trial, trial_of
@@ -125,7 +125,7 @@ def _labelled(trial: Trial) -> bool:
     if not isinstance(trial.splitter, LabelSplitter):
         return True
     labels, parts = trial.labels, trial.splitter.part_codes()
-    return same(trial.pairs, list(pairs_of_labels(labels, tested_codes(labels, parts), parts=bool(parts))))
+    return same(trial.pairs, list(pairs_of_labels(labels, codes_tested(labels, parts), parts=bool(parts))))
 
 
 check("has a row to train on and a row to test in every pair")(

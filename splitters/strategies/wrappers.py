@@ -83,7 +83,8 @@ class Repeated(LabelSplitter):
             for attempt in range(TRIES):
                 seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
                 labels = other.set_params(random_state=seed).decide(rows)
-                if repeats.setdefault(_partition(labels), labels) is labels:
+                repeats.setdefault(_partition(labels), labels)
+                if len(repeats) > repeat:
                     break
             else:
                 raise SplitError(

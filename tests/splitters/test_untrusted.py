@@ -146,6 +146,8 @@ def test_mappings_that_are_merged_are_counted_before_they_are_made() -> None:
     assert read_document("\n".join(lines[:10]))["a9"] == {"x": 1}
     with pytest.raises(ValueError, match="there are more than 1,000,000 values; keep long lists in a table"):
         read_document("\n".join(lines))
+    with pytest.raises(ValueError, match="there are more than 1,000,000 values"):  # nor if each holds itself as well
+        read_document("\n".join(line.replace("<<", f"s: *a{i}, <<") for i, line in enumerate(lines)))
 
 
 def test_values_that_stand_in_several_places_are_looked_through_once() -> None:
