@@ -165,7 +165,7 @@ class LabelSplitter(Splitter):
     grows = True
     shares_out = True
     n_splits: int
-    best = True  # where few ways are good, the best one; a repeat takes another one
+    takes_best = True  # where few ways are good, the best one; a repeat takes another one
 
     @abstractmethod
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:

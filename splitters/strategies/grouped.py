@@ -49,7 +49,7 @@ class GroupPacker(LabelSplitter):
         if published := published_by(self.optimiser):
             packing = published.pack(aim, stream)
         else:
-            packing = pack_to(aim, stream, self.effort, close=True, exact=self.best)
+            packing = pack_to(aim, stream, self.effort, close=True, exact=self.takes_best)
         bins: IntArray = packing[rows.groups]
         codes = list(self.part_codes().values())
         return np.array(codes)[bins] if codes else bins

@@ -78,7 +78,7 @@ class Repeated(LabelSplitter):
         strategy = self.inner()
         first = strategy.decide(rows)
         repeats, other = {_partition(first): first}, clone(strategy)
-        other.best = False
+        other.takes_best = False
         for repeat in range(1, self.n_repeats):
             for attempt in range(TRIES):
                 seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
