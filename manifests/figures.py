@@ -132,7 +132,7 @@ class BalanceFigure:
     name: str
     title: str  # on pages
     value: Callable[[BalanceReport], float | None]  # None where the report says nothing
-    form: Callable[[float], str] = "{:.4g}".format  # prints it with its unit
+    form: Callable[[float], str] = lambda value: f"{value:.4g}"  # prints it with its unit
     least: Callable[[BalanceReport], float | None] = lambda _: None  # what no split of the same rows can be below
     metric: str = "worst_{name}"  # its name in MLflow, below ``balance/``
 

@@ -32,7 +32,7 @@ class DrawScores:
 
     ``table``: a row per draw with draw, n_train, n_test, seconds_fit, seconds_score, error (why the draw has no
     scores, or None), warned (the first line of each warning), and a column per metric (NaN where undefined).
-    ``rows``: per metric that is a mean over rows, each row's sum of losses (by its name) and their count (count_...).
+    ``rows``: per metric that is a mean over rows, each row's sum of losses, and their number as ``count_metric``.
     """
 
     table: pd.DataFrame
