@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import binom
 
 from .columns import Array, Codes, Column, column_of, count_pairs, several, target_of
-from .findings import Found, Outcome, Remedy, needed
+from .findings import Found, KeepTogether, Outcome, needed
 from .sample import BY_CHANCE, Sample, canonical_features, crossings
 
 MOST_SAMPLED = 200_000
@@ -88,7 +88,7 @@ def duplicate_rows(features: Features) -> Outcome:
         f"{where_they_are}; drop the repeats, or keep them together as a group."
     )
     harmless = joined.columns.target is not None and (share < COSTS or not _targets_are_related(joined, units))
-    return Found(n, message, figures, Remedy(units=units), harmless)
+    return Found(n, message, figures, KeepTogether(units), harmless)
 
 
 def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
@@ -124,7 +124,7 @@ def near_duplicates(sample: Sample) -> Outcome:
         f"it than is usual around them, in {where}{sample.looked_at}; drop the repeats, or keep them together as a "
         "group."
     )
-    return Found(apart, message, {"folds": places}, Remedy(units=units))
+    return Found(apart, message, {"folds": places}, KeepTogether(units))
 
 
 def _is_fine(column: Column) -> bool:

@@ -18,20 +18,31 @@ if TYPE_CHECKING:  # who looks at an audit waits for no library of numbers
     from numpy.typing import NDArray
 
 
+@dataclass(frozen=True)
+class DropFeatures:
+    """The remedy of leaving features out."""
+
+    features: tuple[str, ...]
+    words = "without"
+
+
 @dataclass(frozen=True, eq=False)
-class Remedy:
-    """One of three: features left out, units kept whole (a code a row, -1 for none), or a time whose past is learnt."""
+class KeepTogether:
+    """The remedy of keeping units whole: a code for each row of the data, -1 for a row of none."""
 
-    without: tuple[str, ...] = ()
-    units: NDArray[np.int64] | None = None
-    time: str = ""
+    units: NDArray[np.int64]
+    words = "with such rows kept together"
 
-    @property
-    def words(self) -> str:
-        """The score after it, in words."""
-        if self.without:
-            return "without"
-        return "learnt from the past alone" if self.time else "with such rows kept together"
+
+@dataclass(frozen=True)
+class SplitByTime:
+    """The remedy of training on the past alone."""
+
+    column: str
+    words = "learnt from the past alone"
+
+
+Remedy = DropFeatures | KeepTogether | SplitByTime
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .columns import several
 from .duplicates import Features
-from .findings import Found, Outcome, Remedy, needed
+from .findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
 from .sample import crossings, where
 
 LETTERS, COMMONER, MISSPELLED = 6, 4, 0.005
@@ -47,8 +47,9 @@ def group_in_two_folds(joined: Joined) -> Outcome:
         return None
     rows, folds = joined.crossing(*codes) if len(codes) > 1 else (crossing, places)  # a row may cross by several
     remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
-    figures = {"rows": int(rows.sum()), "folds": folds}
-    return Found(total, f"{'; '.join(sentences)}; {remedy}.", figures, Remedy(units=joined.together()))
+    figures, together = {"rows": int(rows.sum()), "folds": folds}, joined.together()
+    mend = None if together is None else KeepTogether(together)
+    return Found(total, f"{'; '.join(sentences)}; {remedy}.", figures, mend)
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -184,7 +185,7 @@ def time_overlap(joined: Joined) -> Outcome:
         f"{amount(total, 'training row')} of {where(late)} {what}{condition}"
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time{how}."
     )
-    return Found(total, message, {"splits": splits}, Remedy(time=name))
+    return Found(total, message, {"splits": splits}, SplitByTime(name))
 
 
 def id_like_features(features: Features) -> Outcome:
@@ -202,7 +203,7 @@ def id_like_features(features: Features) -> Outcome:
     n, listing = len(alike), listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
     what, them = f"{amount(n, 'feature')} {verb(n, 'names', 'name')} rows: {listing}", verb(n, "it", "them")
     message = f"{what}; leave {them} out, or use {them} as the key."
-    return Found(n, message, {"features": alike}, Remedy(without=tuple(alike)))
+    return Found(n, message, {"features": alike}, DropFeatures(tuple(alike)))
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:

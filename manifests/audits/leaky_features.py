@@ -11,7 +11,7 @@ import pandas as pd
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .columns import Array, Codes, Column, Target, auc, correlation, left_of, level_effect, ranks_of
-from .findings import Found, Outcome, Remedy, needed
+from .findings import DropFeatures, Found, Outcome, needed
 from .relatives import CHANCE
 from .sample import FEWEST_ROWS, LEAST_ROWS, Sample, predict_from_all, predict_from_one, usable
 
@@ -51,7 +51,7 @@ def _given_away(sample: Sample, features: dict[str, float], nearly: str, listing
         f"{sample.looked_at}; leave {verb(n, 'it', 'them')} out unless {verb(n, 'it is', 'they are')} known before the "
         "target is."
     )
-    return Found(n, message, {"features": features, **figures}, Remedy(without=tuple(features)))
+    return Found(n, message, {"features": features, **figures}, DropFeatures(tuple(features)))
 
 
 def _copies(sample: Sample) -> dict[str, float]:
@@ -169,7 +169,7 @@ def computed_target(learned: Sample) -> Outcome:
         f"features make up {learned.target.name!r}: {how}{learned.looked_at}; leave out those that are not known "
         f"before the target is (exclude {listed(names)})."
     )
-    return Found(1, message, {"features": names, "score": score}, Remedy(without=tuple(names)))
+    return Found(1, message, {"features": names, "score": score}, DropFeatures(tuple(names)))
 
 
 def _are_enough(rows: int, n: int) -> bool:

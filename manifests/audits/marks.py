@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
 from .columns import LEAST_LEVELS, Array, Codes, Column, correlation, f_chance, left_of, level_effect
-from .findings import Found, Outcome, Remedy, needed
+from .findings import DropFeatures, Found, Outcome, needed
 from .sample import BY_CHANCE, Sample
 
 LEAST_ROWS, LEAST_SHARE = 10, 0.01
@@ -53,7 +53,7 @@ def pure_levels(learned: Sample) -> Outcome:
         f"{listed(signs.values())}{learned.looked_at}: known only after {learned.target.name!r}, or its mark; exclude "
         f"{listed(signs)} unless known before."
     )
-    return Found(len(signs), message, {"features": [*signs]}, Remedy(without=tuple(signs)))
+    return Found(len(signs), message, {"features": [*signs]}, DropFeatures(tuple(signs)))
 
 
 def _marks(sample: Sample) -> Iterator[Mark]:
@@ -218,7 +218,7 @@ def filled_cells(learned: Sample) -> Outcome:
         f"cells that were computed know {target.name!r}, which tells more there of what the other columns leave open: "
         f"{listed(signs.values())}{learned.looked_at}; fill gaps in the model's pipeline, without the target."
     )
-    return Found(len(signs), message, {"features": [*signs], "rows": rows}, Remedy(without=tuple(signs)))
+    return Found(len(signs), message, {"features": [*signs], "rows": rows}, DropFeatures(tuple(signs)))
 
 
 def _scaled(values: Array) -> Array:

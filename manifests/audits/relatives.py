@@ -18,7 +18,7 @@ from scipy.stats import t
 
 from .columns import LEAST_LEVELS, Array, Codes, Column, alone, are_one, count_pairs, level_effect, level_means, several
 from .duplicates import MOST_SEARCHED, PROJECTED
-from .findings import Found, Outcome, Remedy
+from .findings import Found, KeepTogether, Outcome
 from .marks import PIECES, parts_of
 from .sample import BLOCKS, BY_CHANCE, Sample, at_stake, crossings, predict_from_all, usable
 
@@ -82,7 +82,7 @@ def _not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
         f"{apart:,} of them are in {where}. If the model will meet new ones, {split_by(best.group, best.made_of)}."
     )
     figures = {"clusters": n_clusters, "folds": places, "chance": {each.how: hits[each][1] for each in hits}}
-    return Found(apart, message, figures, Remedy(units=units), harmless=not hits[best][2])
+    return Found(apart, message, figures, KeepTogether(units), harmless=not hits[best][2])
 
 
 def _agreeing(columns: Sequence[Column], group: str, least: float = LEAST_EFFECT) -> Candidate:
@@ -172,7 +172,7 @@ def _shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, fl
         if not (UNEVEN * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
             return None
         effect = effect or (agree, chance)
-    stake = at_stake(sample.learned, Remedy(units=sample.units(all_codes))) if len(own) > 1 else None
+    stake = at_stake(sample.learned, KeepTogether(sample.units(all_codes))) if len(own) > 1 else None
     return effect and (*effect, stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]))
 
 

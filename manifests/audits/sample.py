@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from .columns import Array, Codes, Column, alone, column_of, correlation, target_of
-from .findings import Remedy, needed
+from .findings import DropFeatures, KeepTogether, Remedy, SplitByTime, needed
 
 MOST_ROWS, MOST_CELLS = 1_000_000, 100_000_000  # a row's twin is found only where both are read
 MOST_LEARNED = 8_000  # small models see no more with more rows
@@ -319,21 +319,22 @@ def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
     if not usable(columns):
         return None
     learnt, rows = columns, np.arange(blocks.size)
-    if remedy.without:
-        learnt = [column for column in columns if column.name not in remedy.without]
-    elif remedy.units is not None:
-        _, first, unit = np.unique(alone(remedy.units[sample.rows]), return_index=True, return_inverse=True)
-        blocks = blocks[first[unit]]  # that of its unit's first row
-    else:
-        clock = sample.clock(remedy.time)
-        places = clock.codes / max(clock.n_levels, 1)
-        edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)
-        blocks = np.searchsorted(edges, places, side="right")  # equal times are in one stretch
-        rows = np.flatnonzero(blocks > blocks.min())  # the first stretch has no past
-    if not remedy.without and np.unique(blocks).size < 2:
+    match remedy:
+        case DropFeatures():
+            learnt = [column for column in columns if column.name not in remedy.features]
+        case KeepTogether():
+            _, first, unit = np.unique(alone(remedy.units[sample.rows]), return_index=True, return_inverse=True)
+            blocks = blocks[first[unit]]  # that of its unit's first row
+        case SplitByTime():
+            clock = sample.clock(remedy.column)
+            places = clock.codes / max(clock.n_levels, 1)
+            edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)
+            blocks = np.searchsorted(edges, places, side="right")  # equal times are in one stretch
+            rows = np.flatnonzero(blocks > blocks.min())  # the first stretch has no past
+    if blocks is not sample.blocks and np.unique(blocks).size < 2:
         return None
     mended = np.broadcast_to(target.outcomes.mean(axis=0), target.outcomes.shape)
     if usable(learnt):
-        mended = predict_from_all(learnt, target.outcomes, blocks, past=bool(remedy.time))
+        mended = predict_from_all(learnt, target.outcomes, blocks, past=isinstance(remedy, SplitByTime))
     as_split, own = predict_from_all(columns, target.outcomes, sample.blocks), target.take(rows)
     return target.measure, own.score(as_split[rows]), own.score(mended[rows])

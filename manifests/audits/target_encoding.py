@@ -16,7 +16,7 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import binom, chi2, norm
 
 from .columns import Array, Codes, Column, correlation, f_chance, level_means, without_gaps
-from .findings import Found, Outcome, Remedy, needed
+from .findings import DropFeatures, Found, Outcome, needed
 from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Sample
 from .times import is_clock
 
@@ -59,7 +59,7 @@ def carried_targets(targeted: Sample) -> Outcome:
         f"{amount(n, 'feature')} {verb(n, 'was', 'were')} computed with targets of tested rows: {listing}"
         f"{sample.looked_at}; compute {verb(n, 'it', 'them')} from {cure}."
     )
-    return Found(n, message, {"features": signs}, Remedy(without=tuple(signs)))
+    return Found(n, message, {"features": signs}, DropFeatures(tuple(signs)))
 
 
 def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import chisquare, norm
 
 from .columns import Array, Codes, Column, alone, are_one, auc, correlation, left_of, level_effect
-from .findings import Found, Outcome, Remedy, needed
+from .findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
 from .relatives import LEAST_EFFECT, SAME, split_by
 from .sample import BY_CHANCE, LEAST_ROWS, Sample, at_stake, design, predict_boosted, predict_from_all, usable
 
@@ -58,7 +58,7 @@ def times_left_out(targeted: Sample) -> Outcome:
         f"correlation of {followed[name]:.2f}{targeted.looked_at}, and a model in use has no later neighbours; {cure}; "
         "if it was written after the outcome, exclude it."
     )
-    return Found(len(followed), message, {"columns": followed}, Remedy(time=name))
+    return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
 
 
 def ordered_keys(labelled: Sample) -> Outcome:
@@ -86,7 +86,7 @@ def ordered_keys(labelled: Sample) -> Outcome:
         f"{sample.target.name!r} goes with the order of {what}, between {STRETCHES} stretches of which "
         f"{effect.share:.0%} of its variance lies{sample.looked_at}; {why}."
     )
-    remedy = Remedy(without=tuple(alike)) if alike else None
+    remedy = DropFeatures(tuple(alike)) if alike else None
     return Found(1, message, {"features": alike, "share": effect.share}, remedy, harmless=not (alike or cut))
 
 
@@ -136,7 +136,7 @@ def places_left_out(tied: Sample) -> Outcome:
     for alike, pair, near in sorted(hits, key=lambda hit: -hit[0]):
         beyond = _alike(_beyond(left, [c.normal for c in pair]), near)[0]
         cells = np.asarray(sum((c.places * CELLS).astype(np.int64) * CELLS**i for i, c in enumerate(pair)))
-        cure = Remedy(units=sample.units(cells))
+        cure = KeepTogether(sample.units(cells))
         stake = at_stake(sample, cure)
         if beyond > ALIKE and stake and stake[1] - stake[2] > OPEN * (1.0 - stake[1]):
             a, b = (c.name for c in pair)
