@@ -254,7 +254,7 @@ def read_document(text: str) -> Any:
             before, opens = self.count, self.check_event(yaml.CollectionStartEvent)
             self.count, self.depth = before + 1, self.depth + opens
             if self.depth > DEEPEST:
-                raise ValueError(TOO_DEEP)
+                raise yaml.YAMLError(TOO_DEEP)
             node = super().compose_node(parent, index)
             self.depth -= opens
             if opens:
@@ -262,7 +262,7 @@ def read_document(text: str) -> Any:
             else:  # what is named once more counts as often
                 self.count = before + counts.get(id(node), 1)
             if self.count > 2 * MOST_VALUES + 1:  # keys are counted here as well
-                raise ValueError(TOO_MANY)
+                raise yaml.YAMLError(TOO_MANY)
             return node
 
     try:
@@ -270,9 +270,6 @@ def read_document(text: str) -> Any:
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
     except Exception as error:  # !!int, !!timestamp and their like fail with whatever they meet
-        bounds = str(error) in (TOO_DEEP, TOO_MANY)
-        raise ValueError(
-            str(error) if bounds else f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})"
-        ) from None
+        raise ValueError(f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
     require_bounded(document)  # what stands for others may be nested in them
     return document
