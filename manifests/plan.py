@@ -242,7 +242,8 @@ class Plan:
         keys = self.table.select(self.key) if self.key else None
         membership, groups, state = self._by_groups() if self.packs_groups else self._by_rows(keys)
         return Manifest(
-            self.spec, self.types, self.fingerprint, self.plan_id, self.algorithm, membership, keys, groups, state,
+            spec=self.spec, types=self.types, fingerprint=self.fingerprint, plan_id=self.plan_id,
+            algorithm=self.algorithm, membership=membership, keys=keys, group_table=groups, state=state,
             waiting=self.waiting,
         )  # fmt: skip
 
@@ -369,17 +370,18 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
 
 def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     """Return the strategy where none is named; ``numeric``: whether a column holds numbers to predict."""
-    columns, balanced = spec.columns, spec.columns.shared_out
-    names = (
-        (columns.fold, "Predefined", "Predefined"),
-        (columns.coordinates, "SpatialBlockKFold", "SpatialBlockKFold"),
-        (columns.time, "ForwardChaining", "TimeSplit"),
-        (columns.grouped, "BalancedGroupKFold", "BalancedGroupSplit"),
-        (not balanced, "KFold", "RandomSplit"),
-        (len(balanced) > 1, "BalancedKFold", "StratifiedSplit"),
-        (True, "StratifiedKFold", "StratifiedSplit"),
-    )
-    folds, parts = next((folds, parts) for role, folds, parts in names if role)
-    if folds == "StratifiedKFold" and numeric(balanced[0]):
-        folds, parts = "SortedStratifiedKFold", "FractionalStratifiedSplit"
-    return parts if "parts" in spec.params else folds
+    columns, parts = spec.columns, "parts" in spec.params
+    if columns.fold:
+        return "Predefined"
+    if columns.coordinates:
+        return "SpatialBlockKFold"
+    if columns.time:
+        return "TimeSplit" if parts else "ForwardChaining"
+    if columns.grouped:
+        return "BalancedGroupSplit" if parts else "BalancedGroupKFold"
+    balanced = columns.shared_out
+    if len(balanced) != 1:
+        return ("StratifiedSplit" if parts else "BalancedKFold") if balanced else "RandomSplit" if parts else "KFold"
+    if numeric(balanced[0]):
+        return "FractionalStratifiedSplit" if parts else "SortedStratifiedKFold"
+    return "StratifiedSplit" if parts else "StratifiedKFold"

@@ -104,7 +104,8 @@ def audit_pipeline(
         late = order > 0.6 * order.max()
     else:
         codes = data.groupby(groups, dropna=False).ngroup().to_numpy() if groups else np.arange(len(data))
-        late = (Stream(0, AUDITING, 20).permutation(int(codes.max()) + 1) < (int(codes.max()) + 1) // 2)[codes]
+        n = int(codes.max()) + 1
+        late = (Stream(0, AUDITING, 20).permutation(n) < n // 2)[codes]
     inputs: list[Any] = [name for name in data if name not in {*keys, target, *groups, time}]
     build, sides = build() if isinstance(build, type) else build, (np.flatnonzero(~late), np.flatnonzero(late))
     look = _Look(build, data, *sides, inputs, [*keys, target], target, time is not None)

@@ -24,7 +24,8 @@ from .findings import Found, NotAsked, Outcome, needed
 
 def rows_without_fold(joined: Joined) -> Outcome:
     """Look for rows that are new, or deleted and back."""
-    new, back = joined.unknown, np.flatnonzero(np.append(joined.manifest.status, ACTIVE)[joined.place] == DELETED)
+    status = np.append(joined.manifest.status, ACTIVE)  # the last is that of rows without a place, -1
+    new, back = joined.unknown, np.flatnonzero(status[joined.place] == DELETED)
     gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
     sides = ((new, f"{verb(new.size, 'has', 'have')} no fold"), (back, gone))
     amounts = [f"{amount(rows.size, 'row')} {what} (first: row {rows[0]})" for rows, what in sides if rows.size]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.audits.columns import count_pairs, ranks_of
-from evenfold.manifests.audits.findings import Found, Outcome, needed
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, needed
 from evenfold.manifests.audits.sample import types_in
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
@@ -229,7 +229,8 @@ def constant_columns(arrived: Arrived) -> Outcome:
 def repeated_targets(arrived: Arrived) -> Outcome:
     """Look for numbers as targets that repeat more often than any earlier part's, or less often than each."""
     name, n = arrived.manifest.spec.columns.target, arrived.new.size
-    name = needed(name and arrived.joined.is_numeric(name) and name, "the target is no number")
+    if name is None or not arrived.joined.is_numeric(name):
+        raise NotAsked("the target is no number")
     codes, parts = arrived.codes(name) + 1, (arrived.new, *arrived.parts)
     now, *before = (2 * count_pairs(codes[part]) / (part.size * (part.size - 1)) + 1 / n for part in parts)
     more, less = now / max(before), min(before) / now

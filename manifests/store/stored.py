@@ -74,7 +74,7 @@ class StoredManifest(Manifest):
         folder = folder_of(folder)
         header = read_header(folder)
         names = ("types", "fingerprint", "plan_id", "version", "parent_split_id", "split_id", "n_splits", "kind")
-        of: dict[str, Any] = {name: value for name, value in header.items() if name in names}
+        of = {name: value for name, value in header.items() if name in names}
         algorithm = {name: value for name, value in header["algorithm"].items() if name != "portable"}
         of |= {"spec": read_spec(header["spec"]), "algorithm": algorithm, "n": header["n_rows"]}
         self.__dict__.update(of | {"folder": folder, "header": header, "uri": str(folder)})
@@ -122,17 +122,11 @@ class StoredManifest(Manifest):
         keys = rows.select(key) if key else None
         read = KINDS[self.kind].read
         return Manifest(
-            self.spec, self.types, self.fingerprint, self.plan_id, self.algorithm,
-            read(rows, tables, splitter=self.splitter, keys=keys, n_splits=self.n_splits),
-            keys,
+            spec=self.spec, types=self.types, fingerprint=self.fingerprint, plan_id=self.plan_id,
+            algorithm=self.algorithm, state=State.of(self.header["state"]), keys=keys, born=born, changes=status,
+            membership=read(rows, tables, splitter=self.splitter, keys=keys, n_splits=self.n_splits),
             group_table=pa.concat_tables(groups.values()).combine_chunks() if groups else None,
-            state=State.of(self.header["state"]),
-            born=born,
-            changes=status,
-            version=self.version,
-            parent_split_id=self.parent_split_id,
-            uri=self.uri,
-            waiting=tables.get(WAITING),
+            version=self.version, parent_split_id=self.parent_split_id, uri=self.uri, waiting=tables.get(WAITING),
         )  # fmt: skip
 
     def prove(self) -> StoredManifest:
