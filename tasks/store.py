@@ -13,8 +13,8 @@ import re
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -108,7 +108,9 @@ class Bucket:
 
     def fetch_splits(self, name: str) -> None:
         """Fetch every version of a split that is not here."""
-        for place in self._asked("find", f"splits/{name}", expected=FileExistsError)[1]:
+        with self._reached():
+            listed = self.store.find(f"{self.place}/splits/{name}")
+        for place in listed:
             try:
                 self._fetch_split(name, Path(place).stem)
             except LookupError as error:
@@ -129,7 +131,8 @@ class Bucket:
 
     def take_back(self, folder: Path) -> None:
         """Remove a version of a split; what other machines have fetched of it they keep."""
-        self._asked("rm_file", f"splits/{folder.parent.name}/{folder.name}.zip")
+        with self._reached(), suppress(FileNotFoundError):
+            self.store.rm_file(f"{self.place}/splits/{folder.parent.name}/{folder.name}.zip")
 
     def _require_create_only(self) -> None:
         """Raise SplitError where an object can be put twice; tried once for each mirror."""
@@ -190,20 +193,25 @@ class Bucket:
         return naming | {where: Path(naming[where]).relative_to(self.here).as_posix()}
 
     def _get(self, name: str) -> bytes | None:
-        return self._asked("cat_file", name)[1]  # type: ignore[no-any-return]
+        with self._reached():
+            try:
+                return bytes(self.store.cat_file(f"{self.place}/{name}"))
+            except FileNotFoundError:
+                return None
 
     def _put(self, name: str, content: bytes, mode: Literal["overwrite", "create"] = "overwrite") -> bool:
         """Put an object; return whether it was put: where ``mode`` is "create" not in the place of another."""
-        return self._asked("pipe_file", name, content, mode=mode, expected=FileExistsError)[0]
+        with self._reached():
+            try:
+                self.store.pipe_file(f"{self.place}/{name}", content, mode=mode)
+            except FileExistsError:
+                return False
+        return True
 
-    def _asked(
-        self, verb: str, name: str, *arguments: Any, expected: type[OSError] = FileNotFoundError, **how: Any
-    ) -> tuple[bool, Any]:
-        """Return whether the file system did what ``verb`` says, but for an ``expected`` error, and its result."""
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
         try:
-            return True, getattr(self.store, verb)(f"{self.place}/{name}", *arguments, **how)
-        except expected:
-            return False, None
+            yield
         except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
             raise EvaluationError(
                 f"{self.url} cannot be used ({type(error).__name__}: {error}); correct EVENFOLD_RESULTS, "
