@@ -159,6 +159,14 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     outcome = outcome.model_copy(update={"estimates": winner.estimates, "model": winner.model})
     if victor and not decision.promote:  # it would be the champion's own model
         return _committed(course, outcome, winner, None)
+    final, checked = _new_model(course, recipe, champion, winner)
+    return _committed(course, outcome.model_copy(update={"checked": checked}), winner, (recipe, final))
+
+
+def _new_model(
+    course: Course, recipe: ModelSpec, champion: Champion | None, winner: Evaluation
+) -> tuple[FinalModel, Audit]:
+    """Return the winner's recipe, fitted on all rows, and what was asked of it; GateError where it may not serve."""
     with saying("fitting the final model"):
         final = run(fit_final, course.split, recipe)
     checked = run(
@@ -167,7 +175,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     )  # fmt: skip
     what = f"the new model of {course.name} does not take the champion's place"
     stop_where_failed(checked, what, course.request.gates)
-    return _committed(course, outcome.model_copy(update={"checked": checked}), winner, (recipe, final))
+    return final, checked
 
 
 def _committed(

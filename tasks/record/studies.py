@@ -178,9 +178,7 @@ def record_tuning(
         inputs = [data_input(split, split.stored().fingerprint, "training"), split_input(split, split_run_id)]
         tracker.client.log_inputs(run_id, datasets=inputs)
         for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
-            own = run_key(kind="configuration", parent=whole.key, number=number)
-            name, metrics = f"{title} configuration {number}", entries.estimate_metrics(trial.estimates)
-            with tracker.run(Entry(own, name, short_tags(split), trial.params, metrics, trial.params), parent=run_id):
+            with tracker.run(_configuration(split, key, title, number, trial), parent=run_id):
                 pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         tracker.keep_recipe(run_id, split, fullest, _promised(chosen.estimates, choice, metric))
@@ -192,6 +190,11 @@ def record_tuning(
         tracker.keep(run_id, {"tuning.json": tuning, "report.html": page.html()})
         tracker.tell(run_id, {NOTE: page_note(page, links_of(tracker, run_id, "The page", split))})
     return run_id
+
+
+def _configuration(split: SplitRef, tuning: str, title: str, number: int, trial: Tried) -> Entry:
+    key, name = run_key(kind="configuration", parent=tuning, number=number), f"{title} configuration {number}"
+    return Entry(key, name, short_tags(split), trial.params, entries.estimate_metrics(trial.estimates), trial.params)
 
 
 def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:
