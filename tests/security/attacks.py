@@ -164,9 +164,9 @@ def as_recipe_tag(text: Any) -> None:
     from evenfold.estimates import ModelSpec
     from evenfold.tasks.record.models.versions import Tags
 
-    found = Tags.of(_tags("model", text), "version 3 of flights").model
-    if found is not None and found.estimator is not None:
-        as_model(ModelSpec.of_others(found.model_dump(), ModelSpec()))
+    recipe = Tags.of(_tags("model", text), "version 3 of flights").model
+    if recipe is not None and recipe.estimator is not None:
+        as_model(ModelSpec.of_others(recipe.model_dump(), ModelSpec()))
 
 
 def as_decision_tag(text: Any) -> None:
@@ -175,12 +175,12 @@ def as_decision_tag(text: Any) -> None:
     from evenfold.estimates.promotion import Difference, EarlierLook, decide, to_spend
     from evenfold.tasks.record.models.versions import Tags
 
-    found = Tags.of(_tags("decision", text), "run 1f").decision
-    if found is not None:
-        looks = [EarlierLook.of(found, date.today())]
+    decision = Tags.of(_tags("decision", text), "run 1f").decision
+    if decision is not None:
+        looks = [EarlierLook.of(decision, date.today())]
         spend = to_spend(looks, date.today())
         assert 0 <= spend <= 0.05
-        decide("r2", Difference(0.1, 0.1, 5), True, error=spend, pair=found.pair, earlier=looks)
+        decide("r2", Difference(0.1, 0.1, 5), True, error=spend, pair=decision.pair, earlier=looks)
 
 
 def as_scores_tag(text: Any) -> None:
