@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from math import log, sqrt
 from statistics import NormalDist
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from evenfold.manifests.audits.columns import column_of
 from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, Outcome, gates_with, judged, needed
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
 from numpy.typing import NDArray
 
-from .newcomers import CHECKS as OF_NEW_ROWS, FEWEST, Arrived, Snapshot, digests_of
+from .newcomers import CHECKS as OF_NEW_ROWS, Arrived, Snapshot, digests_of
 
 FALSE_ALARMS = 0.001  # of tables that are drawn like the ones before, row by row or group by group
 LAST_GENERATIONS = FEWEST_GENERATIONS = 3
@@ -44,13 +45,7 @@ def check_arrival(
     Promises: no finding quotes a value of the data. O(n log n).
     """
     arrived = Arrived(Joined.of(manifest, data), snapshot, columns, quarantined)
-
-    def asked(check: Callable[[Arrived], Outcome]) -> Outcome:
-        if check in OF_NEW_ROWS:
-            needed(min(arrived.new.size, arrived.older.size) >= FEWEST, "there are few new rows")
-        return check(arrived)
-
-    checks = {check.__name__: partial(asked, check) for check in (*CHECKS, *OF_NEW_ROWS)}
+    checks = {check.__name__: partial(check, arrived) for check in (*CHECKS, *OF_NEW_ROWS)}
     limits = gates_with({**manifest.spec.gates, **(gates or {})}, ARRIVAL_GATES)
     return judged(limits, checks, manifest, n_rows=arrived.joined.n, features=sorted(columns or ()))
 
@@ -175,7 +170,7 @@ def target_distribution(arrived: Arrived) -> Outcome:
     # As it was, for the whole column may have changed.
     then = now.take(row_of[last]) if arrived.kept_target is None else arrived.kept_target.take(last)
     numbers = KINDS[infer_type(now.type, target)] == "number"
-    distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(new), then)
+    distance, n_compared = _distance(now.take(new), then, numbers)
     chance = explained([_worth(arrived, rows) for rows in (new, row_of[last])], n_compared)
     shift = f", a shift of {2 * NormalDist().inv_cdf((1 + chance) / 2):.2g} sd" if numbers and chance < 1 else ""
     message = (
@@ -224,16 +219,10 @@ def explained(worth: Sequence[float], n_compared: int = 1) -> float:
     return sqrt(log(2 * n_compared / FALSE_ALARMS) / 2 * sum(1 / n for n in worth))
 
 
-def _of_numbers(new: pa.Array, last: pa.Array) -> tuple[float, int]:
-    a, b = (np.sort(pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)) for values in (new, last))
-    # The distance between two step functions is largest at one of their steps.
-    at = np.concatenate([a, b])
-    shares = [np.searchsorted(side, at, side="right") / side.size for side in (a, b)]
-    return float(np.abs(shares[0] - shares[1]).max()), 1
-
-
-def _of_classes(new: pa.Array, last: pa.Array) -> tuple[float, int]:
-    both = pa.concat_arrays([new, last]).dictionary_encode(null_encoding="encode")
-    codes, n_classes = both.indices.to_numpy(zero_copy_only=False), len(both.dictionary)
-    shares = [np.bincount(side, minlength=n_classes) / side.size for side in np.split(codes, [len(new)])]
-    return float(np.abs(shares[0] - shares[1]).max()), n_classes
+def _distance(new: pa.Array, last: pa.Array, numbers: bool) -> tuple[float, int]:
+    """Return the largest difference of the shares up to a number, or of a class, and how many were compared."""
+    sides = [values.cast(pa.float64()) if numbers else values for values in (new, last)]
+    codes = column_of("", pa.chunked_array([pa.concat_arrays(sides)])).codes + 1  # 0 where there is none
+    shares = [np.bincount(side, minlength=codes.max() + 1) / side.size for side in np.split(codes, [len(new)])]
+    away = shares[0] - shares[1]
+    return float(np.abs(np.cumsum(away) if numbers else away).max()), 1 if numbers else np.unique(codes).size

@@ -16,12 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.manifests.audits.columns import count_pairs, ranks_of
+from evenfold.manifests.audits.columns import Array, Column, column_of, count_pairs, ranks_of
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, needed
 from evenfold.manifests.audits.sample import types_in
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.tables.canonical import amount, canonical_table, encoded, listed
+from evenfold.manifests.tables.canonical import amount, canonical_table, listed
 from evenfold.manifests.tables.keys import waiting_rows
 from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
@@ -156,6 +156,12 @@ class Arrived:
         """The rows of the table that the manifest holds, in its order."""
         return self.joined.row_of[self.joined.row_of >= 0]
 
+    @property
+    def sides(self) -> tuple[Rows, Rows]:
+        """The new rows and the older ones, where both are enough to compare."""
+        needed(min(self.new.size, self.older.size) >= FEWEST, "there are few new rows")
+        return self.new, self.older
+
     @cached_property
     def parts(self) -> list[Rows]:
         """The known rows in parts of about the new ones' number, in order of time; by generation without times."""
@@ -167,39 +173,32 @@ class Arrived:
         parts = [self.older[generation == each] for each in np.unique(generation)]
         return [part for part in parts if part.size >= FEWEST] or [self.older]
 
-    def column(self, name: str) -> pa.Array | None:
+    def column(self, name: str) -> Column | None:
         """Return a column; None of one that holds another kind of value than it did, which is another finding."""
         try:
             if name in self.manifest.spec.columns.roles():
-                return self.joined.column(name).combine_chunks()
+                return column_of(name, self.joined.column(name))
             table = self.joined.source.table([name])  # not kept: a table has more of these than fit into memory
-            return canonical_table(table, [name], self.manifest.types).column(name).combine_chunks()
+            return column_of(name, canonical_table(table, [name], self.manifest.types).column(name))
         except SplitError:
             return None
 
     def codes(self, name: str) -> Rows:
         """Return a number for each row's value of a column, -1 where it has none."""
         column = self.column(name)
-        return np.full(self.joined.n, -1) if column is None else encoded(column)[0]
+        return np.full(self.joined.n, -1) if column is None else column.codes
 
-    def times(self, name: str | None) -> NDArray[np.float64] | None:
-        """Return times in microseconds, or whole numbers as they are; None of any other column, or with gaps."""
-        times = None if name is None else self.column(name)
-        if times is not None and pa.types.is_temporal(times.type):
-            times = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-        if times is None or times.null_count or not pa.types.is_integer(times.type):
+    def times(self, name: str | None) -> Array | None:
+        """Return times, or whole numbers as they are; None of any other column, or with gaps."""
+        column = None if name is None else self.column(name)
+        if column is None or column.kind == "category" or column.fractional or np.isnan(column.values).any():
             return None
-        return np.asarray(times.to_numpy(zero_copy_only=False), dtype=np.float64)
+        return column.values
 
-    def numbers(self, name: str) -> NDArray[np.float64] | None:
-        """Return a column of numbers, or the codes of two classes; None of any other."""
+    def numbers(self, name: str) -> Array | None:
+        """Return a column of numbers, or of two classes; None of any other."""
         column = self.column(name)
-        if column is None:
-            return None
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
-        codes = encoded(column)[0]
-        return codes.astype(np.float64) if codes.max(initial=-1) == 1 else None
+        return column.values if column and (column.kind == "number" or column.n_levels == 2) else None
 
 
 def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, before: str, after: str) -> Outcome:
@@ -212,49 +211,49 @@ def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, be
 
 def constant_columns(arrived: Arrived) -> Outcome:
     """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near."""
-    columns, shares, older = arrived.manifest.spec.columns, {}, arrived.older
+    columns, shares, (new, older) = arrived.manifest.spec.columns, {}, arrived.sides
     # With few earlier parts a column that names the month is no different: then measures alone are asked.
     few = len(arrived.parts) < PARTS[0]
     parts = [older] if few else arrived.parts
     roles = {*columns.key, *columns.grouped, columns.time, columns.target}
     for name in sorted({*(arrived.columns or arrived.types)} & {*arrived.types} - roles):
         codes = arrived.codes(name) + 1
-        now, *before = (float(np.bincount(codes[rows]).max() / rows.size) for rows in (arrived.new, *parts))
+        now, *before = (float(np.bincount(codes[rows]).max() / rows.size) for rows in (new, *parts))
         if not few or (before[0] <= MEASURED and np.unique(codes[older]).size >= older.size / 2):
             shares[name] = now, max(before)
-    rows = amount(arrived.new.size, "new row")
+    rows = amount(new.size, "new row")
     return _risen("constant_columns", shares, ".0%", "one value, or none, fills most of", f" in {rows}.")
 
 
 def repeated_targets(arrived: Arrived) -> Outcome:
     """Look for numbers as targets that repeat more often than any earlier part's, or less often than each."""
-    name, n = arrived.manifest.spec.columns.target, arrived.new.size
+    name, (new, _) = arrived.manifest.spec.columns.target, arrived.sides
     if name is None or not arrived.joined.is_numeric(name):
         raise NotAsked("the target is no number")
-    codes, parts = arrived.codes(name) + 1, (arrived.new, *arrived.parts)
-    now, *before = (2 * count_pairs(codes[part]) / (part.size * (part.size - 1)) + 1 / n for part in parts)
+    codes, parts = arrived.codes(name) + 1, (new, *arrived.parts)
+    now, *before = (2 * count_pairs(codes[part]) / (part.size * (part.size - 1)) + 1 / new.size for part in parts)
     more, less = now / max(before), min(before) / now
     what = ("more", "capped, rounded or filled") if more > less else ("less", "made of something else")
     often = f"{max(more, less):.3g} times {what[0]} often than before: {what[1]}."
-    message = f"two of {amount(n, 'new row')} have one {name} {often}"
+    message = f"two of {amount(new.size, 'new row')} have one {name} {often}"
     return Found(max(more, less), message) if max(more, less) > TELLING["repeated_targets"] else None
 
 
 def restated_target(arrived: Arrived) -> Outcome:
     """Look for columns of numbers that put the new rows in their target's order, as they did in no earlier part."""
-    columns, orders = arrived.manifest.spec.columns, {}
+    columns, orders, (new, _) = arrived.manifest.spec.columns, {}, arrived.sides
     y = arrived.numbers(needed(columns.target, "the split has no target"))
     if y is None:  # several classes, or text
         return None
     for name in sorted({*arrived.types} - {*columns.key, columns.target}):
         x = arrived.numbers(name)
-        if x is not None and (now := _order(x[arrived.new], y[arrived.new])) >= RESTATED:
+        if x is not None and (now := _order(x[new], y[new])) >= RESTATED:
             orders[name] = now, max(_order(x[part], y[part]) for part in arrived.parts)
-    sentence = f"{columns.target} of {amount(arrived.new.size, 'new row')} stands in the order of"
+    sentence = f"{columns.target} of {amount(new.size, 'new row')} stands in the order of"
     return _risen("restated_target", orders, ".2f", sentence, ": one made from the other.")
 
 
-def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+def _order(x: Array, y: Array) -> float:
     """Return the rank correlation without its sign, as a share of the largest that the ties of both allow."""
     finite = np.isfinite(x) & np.isfinite(y)
     if finite.sum() < FEWEST or finite.mean() < 0.5:
@@ -270,7 +269,7 @@ def copied_rows(arrived: Arrived) -> Outcome:
     What known rows share with one another, for few values tell them apart, is taken off. Columns that hold nothing but
     new values, as a number of the month does, are left out too where the rest still tells known rows apart.
     """
-    columns, new, older = arrived.manifest.spec.columns, arrived.new, arrived.older
+    columns, (new, older) = arrived.manifest.spec.columns, arrived.sides
     names = [name for name in arrived.types if name not in columns.key]
     figure, moved = 0.0, {*columns.grouped, columns.time}
     coded = {name: arrived.codes(name) for name in names}
@@ -297,7 +296,7 @@ def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
 
 def jumps_in_time(arrived: Arrived) -> Outcome:
     """Look for new rows further from the known times (named, or any) than their number explains at their pace."""
-    role, new, older, jumps = arrived.manifest.spec.columns.time, arrived.new, arrived.older, []
+    role, (new, older), jumps = arrived.manifest.spec.columns.time, arrived.sides, []
     of_times = [name for name, kind in arrived.types.items() if kind in ("timestamp", "date")]
     for name in [role] if role else of_times:
         when = arrived.times(name)
@@ -318,7 +317,7 @@ def jumps_in_time(arrived: Arrived) -> Outcome:
 
 def swallowing_groups(arrived: Arrived) -> Outcome:
     """Look for a group that most new rows are of, and that is larger than any known group was."""
-    worst, new, older = (0.0, "", 0, 0), arrived.new, arrived.older
+    worst, (new, older) = (0.0, "", 0, 0), arrived.sides
     for name in arrived.manifest.spec.columns.grouped:
         codes = arrived.codes(name) + 1
         counts, before = np.bincount(codes[new]), int(np.bincount(codes[older])[1:].max(initial=1))

@@ -214,7 +214,7 @@ def test_the_rate_of_false_alarms_is_the_one_that_is_stated(kind: str, monkeypat
     for _ in range(600):
         y = rng.normal(size=400).round(0 if kind == "ties" else 9)
         sides = [(y[half], sizes[half]) for half in (slice(200), slice(200, 400))]
-        distance = arrivals._of_numbers(*(pa.array(np.repeat(*side)) for side in sides))[0]
+        distance = arrivals._distance(*(pa.array(np.repeat(*side)) for side in sides), numbers=True)[0]
         stopped += distance > arrivals.explained([n.sum() ** 2 / np.square(n).sum() for _, n in sides])
     assert stopped <= 600 * 0.1 + 2 * 7.4
     assert stopped >= (20 if kind == "numbers" else 0), "no more cautious than it says"
