@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
@@ -54,15 +54,9 @@ class Subject:
         return read_sample(self.joined, self.names, tuple(self.exclude))
 
     @cached_property
-    def targeted(self) -> Sample:
-        """These rows, where a target is named."""
-        needed(self.sample.target is not None, "no target column is named")
-        return self.sample
-
-    @cached_property
     def labelled(self) -> Sample:
         """Those of them that have a target, where they are enough to learn of it."""
-        labelled, n = self.targeted.labelled, self.targeted.labelled.rows.size
+        labelled, n = self.sample.labelled, self.sample.labelled.rows.size
         needed(n >= LEAST_ROWS, f"{n} rows have a target; {LEAST_ROWS} would do")
         return labelled
 
@@ -84,24 +78,21 @@ class Subject:
         return leaks_of(self.build, self.joined)
 
     def outcome(self, check: Callable[[Any], Outcome], takes: str) -> Outcome:
-        """Return what a check finds in what it takes; models learn in one thread."""
-        with in_one_thread() if takes in LEARNING else nullcontext():
-            return check(getattr(self, takes))
+        """Return what a check finds in what it takes."""
+        return check(getattr(self, takes))
 
     def priced(self, finding: Found) -> Found:
         """Return what was found with the points at stake, where it has a remedy and a small model can say it."""
-        if (remedy := finding.remedy) is None:
-            return finding
-        with suppress(NotAsked), in_one_thread():
-            if impact := at_stake(self.learned, remedy):
+        with suppress(NotAsked):
+            if finding.remedy and (impact := at_stake(self.learned, finding.remedy)):
                 measure, before, mended = impact
-                scores = f"{measure} {before:.3f} as split, {mended:.3f} {remedy.words}, of a small model"
+                scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.words}, of a small model"
                 figures = finding.figures | {"impact": {"measure": measure, "as_split": before, "mended": mended}}
                 return replace(finding, message=f"{finding.message} At stake: {scores}.", figures=figures)
         return finding
 
 
-LEARNING = ("sample", "targeted", "labelled", "learned", "tied")
+LEARNING = ("sample", "labelled", "learned", "tied")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
 _MODULES = rows, leaks, marks, leaky_features, target_encoding, times, duplicates, relatives
 # A gate is called as the function that checks it.
@@ -113,50 +104,36 @@ CHECKS: dict[str, tuple[Callable[[Any], Outcome], str]] = {
 
 
 def audit(
-    manifest: Any,
-    data: Any,
-    *,
-    features: Sequence[str] | None = None,
-    exclude: Collection[str] = (),
-    gates: Mapping[str, Any] | None = None,
-    target: str | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    ignore: Mapping[str, str] | None = None,
-    impact: bool = False,
-    memory: str | int | None = None,
-    build: Any = None,
-) -> Audit:
+    manifest: Any, data: Any, *, features: Sequence[str] | None = None, exclude: Collection[str] = (),
+    gates: Mapping[str, Any] | None = None, ignore: Mapping[str, str] | None = None,
+    target: str | None = None, group: str | None = None, time: str | None = None,
+    impact: bool = False, build: Any = None, memory: str | int | None = None,
+) -> Audit:  # fmt: skip
     """Return what is wrong with ``manifest`` as a split of ``data`` (whatever ``decide`` takes, in any row order).
 
     ``features`` are the columns that a model would see: by default every number, truth value and category that plays
-    no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
-    which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
-    about columns that the split was not made by: "do patients leak in this random split?" ``ignore`` maps a check's
-    number (``EF205``) to the reason why what it finds is no fault; it goes over that of the specification, and what was
-    found is told with the reason. ``impact`` says what a leak costs: the score of a small model as split, and mended.
+    no other part, without those to ``exclude``. ``gates`` (defaults: ``GATES``) are limits, beyond which the audit
+    fails, or "off"; ``ignore`` has the reason why what a check (``EF205``) finds is no fault; both go over those of the
+    specification. ``target``, ``group`` and ``time`` ask about columns that the split was not made by: "do patients
+    leak in this random split?" ``impact`` says what a leak costs: the score of a small model as split, and mended.
     ``build``, a function that makes features or its import path, is asked too: see ``audit_pipeline``.
 
-    Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
-    not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
-    ``features``, for an unknown gate, for a path of ``build`` that may not be loaded, and where the rows take
-    more than ``memory`` (all that is free where it is None).
-    O(n log n), and O(n) for each of at most 200 draws or pairs; the features are read block by block, with 8 bytes a
-    row kept.
+    Promises: every check gives a finding, passes, or says why it was not asked or could not run, which is no pass.
+    Raises SplitError where the data cannot be joined at all, for an unknown column, gate or check, for a path that may
+    not be loaded, and where the rows take more than ``memory`` (all that is free where it is None). O(n log n), and
+    O(n) for each of at most 200 draws or pairs; features are read block by block, with 8 bytes a row kept.
     """
     manifest = in_memory(manifest, memory, LOOKED_AT)
-    build = resolve(build, FEATURES) if isinstance(build, str) else build
     limits = gates_with({**manifest.spec.gates, **(gates or {})})
-    if build is None:
-        limits = {name: gate for name, gate in limits.items() if CHECKS[name][1] != "leaks"}
+    reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
+    build = resolve(build, FEATURES) if isinstance(build, str) else build
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     subject = Subject(joined, features, exclude, build)
-    names = subject.columns
-    checks = {name: partial(subject.outcome, *check) for name, check in CHECKS.items() if name in limits}
-    reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
-    report = judged(
-        limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
-        priced=subject.priced if impact else None,
-    )  # fmt: skip
+    checks = {name: partial(subject.outcome, *check) for name, check in CHECKS.items()}
+    if build is None:
+        limits = {name: gate for name, gate in limits.items() if CHECKS[name][1] != "leaks"}
+    names, priced = subject.columns, subject.priced if impact else None
+    with in_one_thread():
+        report = judged(limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons, priced=priced)
     beside = [] if features is not None else [name for name in sampled_columns(joined, exclude) if name not in names]
     return report.model_copy(update={"beside": beside})

@@ -28,14 +28,14 @@ OTHERS_KNOW_LITTLE = {False: 0.85, True: 0.60}
 ROWS_A_LEVEL = 20  # categories of fewer rows a level name entities, which is another check's question
 
 
-def target_like_features(targeted: Sample) -> Outcome:
+def target_like_features(sample: Sample) -> Outcome:
     """Look for features that order the rows as the target does: |rank correlation| or AUC of at least .999.
 
     Of several classes the AUC is the mean over all pairs of the ten largest (Hand and Till, 2001, A simple
     generalisation of the area under the ROC curve); categories count by the class that they tell least. That a value
     is missing is a feature of its own. Times are not looked at.
     """
-    sample, n = targeted.labelled, targeted.labelled.rows.size
+    sample, n = sample.labelled, sample.labelled.rows.size
     needed(n >= FEWEST_ROWS, f"{n} rows with a target are too few to tell a copy of it from chance")
     alike = _copies(replace(sample, features=tuple(_copies(sample.learned))))
     if not alike:
@@ -79,13 +79,13 @@ def _in_its_order(values: Array, target: Target) -> float:
     return float(np.mean([max(area, 1.0 - area) for area in areas])) if areas else 0.0
 
 
-def giveaway_features(targeted: Sample) -> Outcome:
+def giveaway_features(sample: Sample) -> Outcome:
     """Look for features that tell the target, out of fold, as nothing else does: no other one, nor all together.
 
     Strong features among their like are no finding; nor are copies of the target, which another check finds.
     O(features x n log n) for at most 8,000 rows.
     """
-    sample, target = targeted.learned, targeted.learned.target
+    sample, target = sample.learned, sample.learned.target
     scores = needed(_scores(sample), "too few rows with a target, or no feature to learn from")
     least = GIVES_IT_AWAY[target.numeric]
     if not target.numeric:  # above .94 by 1.64 standard errors, with as many rows as the rarest class has

@@ -63,8 +63,8 @@ class Sample:
 
     @cached_property
     def labelled(self) -> Sample:
-        """The rows that have a target; all where none is named."""
-        return self if self.target is None else self.take(np.flatnonzero(self.target.present))
+        """The rows that have a target; NotAsked where none is named."""
+        return self.take(np.flatnonzero(needed(self.target, "no target column is named").present))
 
     @cached_property
     def learned(self) -> Sample:

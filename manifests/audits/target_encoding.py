@@ -35,19 +35,19 @@ ROUNDING = 1e-12  # of a sum of squares
 Signs = Iterator[tuple[str, str]]  # features and what gives them away
 
 
-def carried_targets(targeted: Sample) -> Outcome:
+def carried_targets(sample: Sample) -> Outcome:
     """Look for features into which targets went: those of other rows, which are on the other side of some split.
 
     *Rates*: rows with one value of the feature (or one level of another column) have that value, up to a curve, as
     their mean target, closer than chance allows. *Later targets*: in order of time, within an entity, or of the key,
     those after a row tell what those before leave open in the feature. O(features x n log n) for at most 100,000 rows.
     """
-    sample, target = targeted.labelled.take(np.arange(targeted.labelled.rows.size)[:MOST_ROWS]), targeted.target
+    sample = sample.labelled.take(np.arange(sample.labelled.rows.size)[:MOST_ROWS])
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     needed(sample.rows.size >= LEAST_ROWS and features, "no feature is a number")
-    outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
+    outcomes = sample.target.values[:, None] if sample.target.numeric else sample.target.outcomes
     pairs = [*_rates(sample, features, outcomes), *_rows_of_their_own(features, outcomes)]
-    pairs += _later_targets(sample, features, outcomes[:, 0]) if target.numeric else []
+    pairs += _later_targets(sample, features, outcomes[:, 0]) if sample.target.numeric else []
     first = dict(reversed(pairs))
     signs = {column.name: first[column.name] for column in features if column.name in first}
     if not signs:

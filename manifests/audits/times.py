@@ -30,20 +30,20 @@ MOST_ALIKE = 0.9  # rank correlation of coordinates
 OPEN = 0.2  # of what a small model leaves open as split, that is lost where parts of the map are kept together
 
 
-def times_left_out(targeted: Sample) -> Outcome:
+def times_left_out(sample: Sample) -> Outcome:
     """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
 
     Looked at are the named time, every date and timestamp, and whole numbers that number the rows, or batches of them;
     of what nobody named beyond a cubic curve, as an age acts smoothly, and with different times, as a birth date is the
     same in all rows of its patient. O(n log n) a column.
     """
-    target, joined = targeted.target, targeted.joined
+    target, joined = needed(sample.target, "no target column is named"), sample.joined
     needed(not joined.manifest.splitter.needs.time, f"{joined.manifest.spec.strategy} splits by time")
-    time, columns = joined.columns.time, targeted.columns.values()
-    clocks = [targeted.clock(time)] if time else []
+    time, columns = joined.columns.time, sample.columns.values()
+    clocks = [sample.clock(time)] if time else []
     clocks = needed([*clocks, *(c for c in columns if is_clock(c) or _numbers_batches(c))], "no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
-    likenesses = {clock.name: _likeness(clock, outcomes, targeted, time) for clock in clocks}
+    likenesses = {clock.name: _likeness(clock, outcomes, sample, time) for clock in clocks}
     followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, ERRORS * error)}
     if not followed:
         return None
@@ -55,7 +55,7 @@ def times_left_out(targeted: Sample) -> Outcome:
     why = "the split ignores" if is_time else "numbers the rows"
     message = (
         f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds have targets with a "
-        f"correlation of {followed[name]:.2f}{targeted.looked_at}, and a model in use has no later neighbours; {cure}; "
+        f"correlation of {followed[name]:.2f}{sample.looked_at}, and a model in use has no later neighbours; {cure}; "
         "if it was written after the outcome, exclude it."
     )
     return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
