@@ -21,9 +21,10 @@ from evenfold.manifests.tables.canonical import (
     require_columns,
     to_numpy,
 )
+from evenfold.manifests.tables.frames import NO_ONE_TYPE
 from evenfold.manifests.tables.keys import key_table, key_values, label_ends, matured, with_keys
 from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, source_of
-from evenfold.manifests.tables.source import NO_ONE_TYPE, Source
+from evenfold.manifests.tables.source import Source
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.kernels import HOLDOUT, Stream

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types, numbered, whole
+from evenfold.manifests.tables.frames import quoted
 from evenfold.manifests.tables.read import bytes_of_memory, require_rows
-from evenfold.manifests.tables.source import ParquetFiles, Source, no_rows, quoted
+from evenfold.manifests.tables.source import ParquetFiles, Source, no_rows
 from evenfold.splitters import HashSplit, SplitError
 from evenfold.splitters.errors import reason_of
 

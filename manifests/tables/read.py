@@ -29,8 +29,8 @@ from evenfold.splitters.errors import (
 )
 
 from .canonical import amount
-from .csv_files import CsvFiles
-from .source import STREAMS, Frame, ParquetFiles, Source, of_relation, quoted
+from .frames import STREAMS, Frame, of_relation, quoted
+from .source import CsvFiles, ParquetFiles, Source
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")

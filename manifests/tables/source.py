@@ -1,24 +1,26 @@
-"""The one noun for data: a table that can be read more than once. Parquet, frames, and what lies in other engines."""
+"""The one noun for data: a table that can be read more than once; and the files that are one, Parquet and CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
-import narwhals as nw
 import numpy as np
-import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.dataset
-from evenfold.manifests.tables.canonical import INDEX, listed, one_schema, require_columns
-from evenfold.splitters import SplitError
-from evenfold.splitters.errors import reason_of, without_secrets
-from narwhals.exceptions import NarwhalsError
+from evenfold.splitters.errors import SplitError, reason_of, without_secrets
 from numpy.typing import NDArray
+
+from .canonical import ARROW_TYPES, INDEX, one_schema, require_columns
 
 AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
 BATCH_ROWS = 1 << 17
@@ -29,10 +31,7 @@ Read = Callable[[list[str], int], Iterable[pa.Table]]
 
 
 class Source:
-    """A table that can be read more than once, in batches where it lies, by ``read(columns, rows)``.
-
-    ``count`` returns its rows, where it can be asked; ``native`` is what an engine may read better than by batches.
-    """
+    """A table that can be read more than once, in batches where it lies; ``native`` is what engines may read better."""
 
     _count: Callable[[], int] | None = None
 
@@ -147,162 +146,249 @@ def no_rows(table: str) -> SplitError:
     return SplitError(f"{table} has 0 rows; 1 is needed at least, and 2 to split.")
 
 
-# What a column of a frame may hold and Arrow has no one type for, and what to say of it where it was named.
-ODD = {
-    OverflowError: "holds whole numbers beyond 64 bits; make them text, as with .astype(str)",
-    UnicodeEncodeError: "holds text that is no Unicode, half of a pair of surrogates; correct it, as with "
-    ".str.encode('utf-8', 'replace').str.decode('utf-8')",
-}
-NO_ONE_TYPE = b"evenfold.several_types"  # of a column that was read as text: the sentence that says why
-UNLIKE_ARROW = (*ODD, pa.ArrowException, TypeError, NarwhalsError)
+# CSV files as people have them: separator, decimal mark and compression are seen from the file itself.
+SEPARATORS = (",", ";", "\t", "|")
+COMPRESSED = {".gz": "gzip"}
+SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
+SAMPLES = 128  # of that many bytes, by which rows are counted, and how tightly a compressed file is packed
+OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: an inch mark in one is no quote
+QUOTED = re.compile(OPENED + '"')
+CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
+DAY = re.compile(r"\d\d?\.\d\d?\.\d{4}( \d\d?:\d\d(:\d\d)?)?")
+DAY_FIRST = [pa.csv.ISO8601, "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"]
+WHOLE = r"^[+-]?\d+$"
+LINE_BREAK = re.compile(r"[\r\n]")
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+NO_ROWS = ("straddling", "Empty CSV")  # words of Arrow's errors where it cannot tell the rows
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
-class Frame(Source):
-    """A frame in memory; a pandas index is a column where it has a name."""
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file, sniffed once. NA, NULL, nan and their like are missing, but in columns whose ``types`` say text."""
 
-    def __init__(self, native: Any) -> None:
-        self.native = native
-        frame = pa.Table.from_batches([native]) if isinstance(native, pa.RecordBatch) else native
-        if isinstance(frame, pd.DataFrame):
-            levels = [name for name in frame.index.names if name is not None and name not in frame.columns]
-            frame = _known_to_arrow(frame.reset_index(level=levels).reset_index(drop=True))
-        try:
-            self._frame: Any = frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True)
-            self._names = list(map(str, frame.column_names if isinstance(frame, pa.Table) else self._frame.columns))
-        except (TypeError, NarwhalsError) as error:
-            names = [str(name) for name in native.columns] if isinstance(error, NarwhalsError) else []
-            require_columns(names, names)  # says which is there twice
-            lazy = "its .collect(), " if hasattr(native, "collect") else ""
-            raise SplitError(
-                f"{type(native).__name__} is not a table; pass {lazy}a file, or a pandas, polars or pyarrow frame."
-            ) from None
+    path: Path
+    types: Mapping[str, str]
+
+    @cached_property
+    def dialect(self) -> tuple[str, str, bool]:
+        """The separator, the decimal mark, and whether days stand first, from the first 64 kB of the file.
+
+        The separator stands equally often in the header and in every line, most often if several do; what is quoted
+        does not count. A decimal comma is read where whole fields look like 180,65 and none like 180.65, but where the
+        comma separates; days where whole fields look like 31.12.2024 and none with two points otherwise.
+        """
+        with self._unpacked() as stream:
+            start = stream.read(SAMPLE_BYTES)
+        if start.startswith(UTF16):
+            raise self._not_utf8("it is UTF-16", "utf-16")
+        text = start.decode("utf-8-sig", errors="replace")
+        sampled = len(text) >= SAMPLE_BYTES // 4
+        bare = QUOTED.sub("", text)
+        lines = [line for line in (CUT.sub("", bare) if sampled else bare).splitlines()[:SAMPLE_LINES] if line]
+        if sampled:
+            lines = lines[:-1] or lines  # the sample may end within a line
+        counts = {mark: [line.count(mark) for line in lines] for mark in SEPARATORS}
+        even = [mark for mark, per_line in counts.items() if any(per_line[:1]) and len(set(per_line)) == 1]
+        separator = max(even or SEPARATORS, key=lambda mark: sum(counts[mark][:1]))  # the first of equals: a comma
+        fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
+        commas = any(map(re.compile(r"-?\d+,\d+").fullmatch, fields))
+        points = any(map(re.compile(r"-?\d+\.\d+").fullmatch, fields))
+        dotted = [field for field in fields if re.match(r"\d+\.\d+\.\d", field)]
+        days = bool(dotted) and all(DAY.fullmatch(field) for field in dotted)
+        return separator, "," if commas and not points and separator != "," else ".", days
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the columns."""
-        return [name for name in self._names if not INDEX.fullmatch(name)]
+        """The column names in the first line."""
+        parse, _ = self._options()
+        with self._unpacked() as stream:
+            return list(pa.csv.open_csv(stream, parse_options=parse).schema.names)
+
+    def read(self, fields: Iterable[pa.Field] = ()) -> pa.Table:
+        """Return the whole file; ``fields`` are of the type that they say. SplitError where it is not UTF-8."""
+        parse, convert = self._options(fields)
+        with self._unpacked() as stream:
+            table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
+            # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
+            kinds = zip(table.column_names, table.schema.types, strict=True)
+        if odd := [name for name, kind in kinds if pa.types.is_binary(kind)]:
+            raise self._not_utf8(", ".join(odd[:3]))
+        self._require_closed(table.column(table.num_columns - 1))
+        return _texts_missing(table, self.types)
+
+    def batches(self, columns: Sequence[str] = (), fields: Iterable[pa.Field] = ()) -> Iterator[pa.RecordBatch]:
+        """Yield ``columns``, all where none are named, a megabyte at a time; first a batch without rows.
+
+        Types are declared, of ``fields``, or those of the first megabyte; a later value of another is an ArrowInvalid.
+        """
+        parse, convert = self._options(fields)
+        # The last value shows whether quotes are closed. Of two columns that are called alike none can be chosen.
+        last = self.names[-1] if self.names.count(self.names[-1]) == 1 else None
+        if columns:
+            convert.include_columns = list(dict.fromkeys([*columns, *([last] if last else [])]))
+            if last and last not in columns:
+                convert.column_types = {**convert.column_types, last: pa.binary()}
+        batch = None
+        with self._unpacked() as stream:
+            reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
+            nothing: list[pa.Array] = [pa.array([], kind) for kind in reader.schema.types]  # names may be there twice
+            first = pa.RecordBatch.from_arrays(nothing, schema=reader.schema)
+            yield first.select(list(columns)) if columns else first
+            for batch in reader:
+                yield _texts_missing(batch.select(list(columns)) if columns else batch, self.types)
+        if batch is not None and last:
+            self._require_closed(batch.column(last))
+
+    def texts_of_long(self, read: pa.Table, most: int | None = None) -> list[pa.Field]:
+        """Return as texts the columns that were read as floats because whole numbers in them are beyond 64 bits.
+
+        A float has 16 digits, and accounts would be one. ``most``: how many batches to look at.
+        """
+        names = [
+            name for name, column in zip(read.schema.names, read.columns, strict=True)
+            if pa.types.is_floating(column.type) and name not in self.types and read.schema.names.count(name) == 1
+            and pc.any(pc.greater_equal(pc.abs(column), 2.0**63)).as_py()
+        ]  # fmt: skip
+        fields = [pa.field(name, pa.string()) for name in names]
+        parts = islice(self.batches(names, fields), most) if names else ()
+        texts = pa.Table.from_batches(parts, pa.schema(fields))
+        return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], WHOLE)).as_py()]
+
+    def about_rows(self) -> float:
+        """Return about how many rows there are, by the lines in the first 8 MB; off by a half where packing varies."""
+        packed = COMPRESSED.get(self.path.suffix.lower())
+        with pa.OSFile(str(self.path)) as raw, pa.CompressedInputStream(raw, packed) if packed else raw as stream:
+            parts = islice(iter(partial(stream.read, SAMPLE_BYTES), b""), SAMPLES)
+            lines = sum(part.count(b"\n") for part in parts)
+            return float(self.path.stat().st_size * lines / max(raw.tell(), 1) - 1)
+
+    @contextmanager
+    def _unpacked(self) -> Iterator[pa.NativeFile]:
+        """Yield what the file holds, unpacked; SplitError where what is read inside the block finds no rows alike."""
+        try:
+            with pa.input_stream(str(self.path), compression=COMPRESSED.get(self.path.suffix.lower())) as stream:
+                yield stream
+        except UnicodeDecodeError:
+            raise self._not_utf8("its first line") from None
+        except pa.ArrowInvalid as error:
+            if "UTF8" in str(error):
+                raise self._not_utf8(str(error).partition("column #")[2].partition(":")[0] or "its text") from None
+            if not any(words in str(error) for words in NO_ROWS):
+                raise
+            raise SplitError(
+                f"{self.path} holds no rows, a row of over 1 MB, or a quote that is never closed; correct it, or pass "
+                "Parquet."
+            ) from None
+
+    def _not_utf8(self, what: str, encoding: str = "windows-1252") -> SplitError:
+        name = self.path.name
+        return SplitError(
+            f"{self.path} is not UTF-8 ({what}); in a spreadsheet save it as 'CSV UTF-8', or convert it: "
+            f"iconv -f {encoding} -t utf-8 {name} > utf-8-{name}"
+        )
+
+    def _require_closed(self, last: pa.Array | pa.ChunkedArray) -> None:
+        """Raise SplitError where the last value is in quotes that are never closed: rows may be within it."""
+        value = last[-1].as_py() if len(last) else None
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        if not isinstance(text, str) or not LINE_BREAK.search(text):
+            return
+        tail = b""
+        with self._unpacked() as stream:
+            while part := stream.read(SAMPLE_BYTES):
+                if part.strip():  # empty lines without number may follow
+                    tail = (tail + part)[-2 * SAMPLE_BYTES :]
+        tail = tail.rstrip()
+        if (len(tail) - len(tail.rstrip(b'"'))) % 2 == 0:  # two stand for one within the value
+            raise SplitError(f"{self.path} holds a quote that is opened and not closed where the value ends; close it.")
+
+    def _options(self, fields: Iterable[pa.Field] = ()) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
+        separator, decimal, days = self.dialect
+        # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
+        declared = {name: ARROW_TYPES[kind] for name, kind in self.types.items() if kind != "timestamp"}
+        seen = {field.name: field.type for field in fields}
+        convert = pa.csv.ConvertOptions(column_types=seen | declared, decimal_point=decimal)
+        convert.strings_can_be_null = "text" not in self.types.values()  # else see _texts_missing
+        convert.timestamp_parsers = DAY_FIRST if days else []
+        # Not by a line break within quotes, wherever a block of the file ends.
+        return pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True), convert
+
+
+def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
+    """Return rows whose text misses what stands for nothing; Arrow has one list of such words for all columns."""
+    if "text" not in types.values():
+        return rows
+    columns = list(rows.columns)
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            words = [""] if types.get(field.name) == "text" else pa.csv.ConvertOptions().null_values
+            missing = pc.is_in(columns[i], value_set=pa.array(words, field.type))
+            columns[i] = pc.if_else(missing, pa.scalar(None, field.type), columns[i])
+    return cast(Rows, type(rows).from_arrays(columns, schema=rows.schema))
+
+
+class CsvFiles(Source):
+    """CSV files of the same columns. In batches, types that the first two megabytes do not show must be declared."""
+
+    def __init__(self, native: str, files: Iterable[Path], types: Mapping[str, str], *, settled: bool = False) -> None:
+        self.native, self._whole = native, settled
+        self._files, self._declared = [CsvFile(file, types) for file in files], types
 
     @cached_property
-    def n_rows(self) -> int | None:
-        """The number of rows."""
-        return len(self._frame)
+    def names(self) -> list[str]:
+        """The names in the first line of the first file."""
+        with readable(self.native, "CSV"):
+            return [name for name in self._files[0].names if not INDEX.fullmatch(name)]
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The types of the columns."""
-        return self.settled().table().schema
+        """The types that the first two megabytes of each file show, or all of it."""
+        if self._whole:
+            return self.table().schema
+        try:
+            heads = self._tables(lambda file, texts: pa.Table.from_batches(islice(file.batches((), texts), 2)), 2)
+            schema = one_schema([file.path for file in self._files], [head.schema for head in heads])
+            return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
+        except (pa.ArrowException, UnicodeDecodeError):
+            self._whole = True  # which shows more, or says what is wrong
+            return self.table().schema
+
+    @property
+    def about_rows(self) -> int:
+        """About how many rows there are, by the length of each file's first lines."""
+        return max(int(sum(file.about_rows() for file in self._files)), 0)
 
     def settled(self) -> Source:
-        """Return the frame, in Arrow from now on, so that nothing is made of it twice."""
-        if not isinstance(self._frame, pa.Table):
-            self._frame = self.table()
-        return self
+        """Return the files in the types that all values show: each use reads them whole."""
+        return CsvFiles(self.native, [file.path for file in self._files], self._declared, settled=True)
 
     def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Yield ``columns`` in parts."""
-        return slices(self.table(columns), rows)
+        """Yield ``columns`` of one file after the other."""
+        require_columns(columns, self.names)
+        schema = self.schema
+        if self._whole:
+            yield from slices(self.table(columns), rows)
+            return
+        try:
+            read = (batch for file in self._files for batch in file.batches(columns, schema))
+            yield from (piece for batch in read for piece in slices(pa.Table.from_batches([batch]), rows))
+        except pa.ArrowException as error:
+            raise SplitError(
+                f"{self.native} cannot be read as CSV ({reason_of(error)}); declare the column's type where the split "
+                "is decided, or pass Parquet, or what evenfold.manifests.read_table(FILE, types={COLUMN: 'text'}) "
+                "returns."
+            ) from None
+
+    def _tables(self, read: Callable[[CsvFile, list[pa.Field]], pa.Table], most: int | None = None) -> list[pa.Table]:
+        """Return what is read of each file; once more where long numbers turn out to be texts, see texts_of_long."""
+        tables = [read(file, []) for file in self._files]
+        pairs = zip(self._files, tables, strict=True)
+        texts = [field for file, table in pairs for field in file.texts_of_long(table, most)]
+        return [read(file, texts) for file in self._files] if texts else tables
 
     def _read(self, names: list[str], by_name: bool) -> pa.Table:
-        if isinstance(self._frame, pa.Table):
-            return self._frame.select(names)
-        places = [self._names.index(name) for name in names]  # pandas may have names that are not text
-        try:
-            return _in_arrow(self._frame[:, places])
-        except UNLIKE_ARROW:
-            pairs = zip(names, places, strict=True)
-            columns = [_alone(self._frame[:, [place]], name, as_text=not by_name) for name, place in pairs]
-            return pa.table([values for _, values in columns], schema=pa.schema([field for field, _ in columns]))
-
-
-def _in_arrow(columns: nw.DataFrame[Any]) -> pa.Table:
-    """Return columns of a frame; ArrowTypeError where one mixes times with and without a zone, which Arrow takes."""
-    table = columns.to_arrow()
-    for column, values in zip(columns.iter_columns(), table.columns, strict=True):
-        times = column.drop_nulls() if column.dtype == nw.Object and pa.types.is_timestamp(values.type) else ()
-        if len({time.tzinfo is None for time in times}) > 1:
-            raise pa.ArrowTypeError("times with and without a zone")
-    return table
-
-
-def _alone(column: nw.DataFrame[Any], name: str, *, as_text: bool) -> tuple[pa.Field, pa.ChunkedArray]:
-    """Return a column of a frame; as the text of its values where they have no one type and nobody named it."""
-    values = column[:, 0]
-    try:
-        array = _in_arrow(column).column(0)
-        return pa.field(name, array.type), array
-    except UNLIKE_ARROW as error:
-        kinds = {(type(value).__name__, getattr(value, "tzinfo", None) is not None) for value in values.drop_nulls()}
-        types = listed(f"{kind} with a zone" if zone else kind for kind, zone in sorted(kinds))
-        why = f"holds values that Arrow has no one type for ({types}); give it one, as by .astype(str), to_datetime"
-        why = next((text for kind, text in ODD.items() if isinstance(error, kind)), why)
-        if not as_text:
-            raise SplitError(f"column {name!r} {why}.") from None
-    texts = [
-        None if empty else str(value).encode(errors="backslashreplace").decode()
-        for value, empty in zip(values, values.is_null(), strict=True)
-    ]
-    metadata = {NO_ONE_TYPE: f"column {name!r} {why}."} if len(kinds) > 1 else None  # texts of one are told apart
-    return pa.field(name, pa.large_string(), metadata=metadata), pa.chunked_array([pa.array(texts, pa.large_string())])
-
-
-def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with intervals of pandas' cut and qcut as ordered categories of text, and sparse columns dense."""
-    plain = frame.copy(deep=False)
-    for i, kind in enumerate(frame.dtypes):
-        if isinstance(kind, pd.SparseDtype):
-            plain.isetitem(i, np.asarray(frame.iloc[:, i]))
-        of = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
-        if isinstance(of, pd.IntervalDtype):
-            column = frame.iloc[:, i].astype("category")
-            texts = column.cat.categories.astype(str).tolist()
-            plain.isetitem(i, column.cat.rename_categories(texts).array)
-    return plain
-
-
-def of_relation(relation: Any) -> Source:
-    """Return a DuckDB relation as a table that is read in batches."""
-
-    def read(columns: list[str], rows: int) -> Iterable[pa.Table]:
-        chosen = relation.project(", ".join(quoted(name) for name in columns))
-        return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
-
-    schema = relation.limit(0).to_arrow_table().schema
-    return Source(relation, schema, read, lambda: int(relation.aggregate("count(*)").fetchall()[0][0]))
-
-
-def _of_polars(frame: Any) -> Source:
-    def read(columns: list[str], rows: int) -> Iterable[pa.Table]:
-        parts = frame.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
-        return (part.to_arrow() for part in parts)
-
-    return Source(frame, frame.limit(0).collect().to_arrow().schema, read)
-
-
-def _of_dask(frame: Any) -> Source:
-    def read(columns: list[str], rows: int) -> Iterable[pa.Table]:
-        parts = (pa.Table.from_pandas(part.compute(), preserve_index=False) for part in frame[columns].partitions)
-        return (piece for part in parts for piece in slices(part, rows))
-
-    return Source(frame, pa.Schema.from_pandas(frame._meta, preserve_index=False), read)
-
-
-def _of_spark(frame: Any) -> Source:
-    def read(columns: list[str], rows: int) -> Iterable[pa.Table]:
-        # All of the columns at once: asked for only to see whether an integer target is a number or classes.
-        return slices(frame.select(*(f"`{name}`" for name in columns)).toArrow(), rows)
-
-    return Source(frame, frame.limit(0).toArrow().schema, read)
-
-
-# A DuckDB relation, a lazy frame of polars, a frame of Dask or Spark: by the method that nothing else has.
-STREAMS: dict[str, Callable[[Any], Source]] = {
-    "to_arrow_reader": of_relation,
-    "collect_batches": _of_polars,
-    "map_partitions": _of_dask,
-    "mapInArrow": _of_spark,
-}
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
+        with readable(self.native, "CSV"):
+            tables = self._tables(CsvFile.read)
+            one_schema([file.path for file in self._files], [table.schema for table in tables])
+            return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")

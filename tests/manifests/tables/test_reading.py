@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import decide, read_table, source_of
-from evenfold.manifests.tables.csv_files import CsvFile
+from evenfold.manifests.tables.source import CsvFile
 from evenfold.splitters import SplitError
 
 COMMAS = "id,cost,ward\n1,180.65,Süd\n2,12.5,Nord\n3,7.25,Süd\n"
