@@ -13,7 +13,7 @@ from uuid import UUID
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
-from evenfold.manifests.store.write import STAGED, owned
+from evenfold.manifests.store.stored import STAGED, owned
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import listed
 from evenfold.tasks.fits import fit_final

@@ -28,13 +28,12 @@ from .spec import Columns as Columns, SplitSpec as SplitSpec, name_of as name_of
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
 from .store.state import is_numeric_target as is_numeric_target
 from .store.stored import (
-    Damage as Damage,
     StoredManifest as StoredManifest,
-    Verification as Verification,
+    describe as describe,
     read_manifest as read_manifest,
-    verify as verify,
+    write_manifest as write_manifest,
 )
-from .store.write import describe as describe, write_manifest as write_manifest
+from .store.verify import Damage as Damage, Verification as Verification, verify as verify
 from .tables.canonical import (
     canonical_table as canonical_table,
     column_types as column_types,

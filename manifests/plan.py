@@ -39,8 +39,7 @@ from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs, requ
 from .spec import Columns, SplitSpec, name_of, read_spec, require_roles
 from .spill import require_room_to_decide, spilled
 from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
-from .store.stored import StoredManifest
-from .store.write import write_manifest
+from .store.stored import StoredManifest, write_manifest
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 Decided = tuple[Membership, pa.Table | None, State | None]

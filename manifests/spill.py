@@ -27,7 +27,7 @@ from evenfold.manifests.tables.source import ParquetFiles, Source, no_rows
 from evenfold.splitters import HashSplit, SplitError
 from evenfold.splitters.errors import reason_of
 
-from .store.write import aside
+from .store.stored import aside
 
 if TYPE_CHECKING:
     from .plan import Plan

@@ -24,7 +24,7 @@ from uuid import uuid4
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_header
 from evenfold.manifests.store.header import other_identity, sha256
-from evenfold.manifests.store.write import settle
+from evenfold.manifests.store.stored import settle
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 from evenfold.tasks.preimages import Marks, Preimage, differences

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset
 from evenfold.manifests.manifest import DELETED, Manifest, ManifestCV
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Labels, Ranks, Role, require_fold, require_role
-from evenfold.manifests.store.stored import in_memory, manifest_of
-from evenfold.manifests.store.write import appear
+from evenfold.manifests.store.stored import STAGED, aside, in_memory, manifest_of, settle
 from evenfold.manifests.tables.canonical import listed, require_columns
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, read_table, source_of, write_whole
@@ -102,7 +101,9 @@ def partition(
     lookup.exact_rows()
     codes = np.where(lookup.rank >= 0, labels.column(repeat)[lookup.rank], EXCLUDED)
     counts = dict(zip(*(each.tolist() for each in np.unique(codes, return_counts=True)), strict=True))
-    appear(Path(to), lambda folder: _write_parted(source, lookup.rank, codes, folder))
+    with aside(Path(to).parent, STAGED, Path(to)) as folder:
+        _write_parted(source, lookup.rank, codes, folder)
+        settle(folder, Path(to))
     return Partitions(Path(to), labels.tested, dict(labels.parts), counts, source.names)
 
 

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import LOCKED, UNKNOWN
 from evenfold.manifests.plan import Plan, in_key_order, used_columns
-from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
-from evenfold.manifests.store.write import write_manifest
+from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of, write_manifest
 from evenfold.manifests.tables.canonical import amount, digests_of, fingerprint, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import read_table

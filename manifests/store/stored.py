@@ -1,47 +1,226 @@
-"""A manifest in its folder: what its header says at once, its rows when they are asked for, and the proof of both."""
+"""A manifest in its folder: plain Parquet and JSON, written whole or not at all; its rows are read when asked for."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.manifests.fields import GateLimits, Strict
+from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import KINDS, MOST_MEASURED, Draws
+from evenfold.manifests.membership import KINDS
 from evenfold.manifests.spec import read_spec
-from evenfold.manifests.tables.canonical import amount
-from evenfold.manifests.tables.read import require_rows
+from evenfold.manifests.tables.canonical import digest_column, whole
+from evenfold.manifests.tables.read import not_written, require_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import cause_of, reason_of
+from evenfold.splitters.naming import installed
+from evenfold.splitters.numbers import digest_json
 from numpy.typing import NDArray
 
-from .header import (
-    REMEDY,
-    VERSION,
-    WAITING,
-    Header,
-    ListedFile,
-    NoManifestError,
-    folder_of,
-    prove_file,
-    prove_files,
-    read_header,
-    unlisted,
-)
+from .header import REMEDY, SCHEMA, WAITING, Header, folder_of, other_identity, prove_files, read_header, sha256
 from .state import State
-from .write import BLOCK_ROWS, describe, digest_table
 
 if TYPE_CHECKING:
     from evenfold.manifests.plan import Plan
+
+MOST_COUNTED_FOLDS = 1_000
+BLOCK_ROWS = 1_000_000
+STAGED = ".writing"  # what a version is called until it is whole, see ``owned``
+
+
+def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = None) -> Path:
+    """Write ``manifest`` as ``<root>/<name>/<version>/``, and return that folder; no reader sees half of it.
+
+    In ``staged``, a folder beside it, it stays until ``settle`` renames it. Files of older generations are those of the
+    version before. SplitError, and nothing is left, where the folder holds another decision, and for a full disk.
+    """
+    final = Path(root) / manifest.name / manifest.version
+    with aside((staged or final).parent, STAGED, final) as folder:  # where a reader never takes it for a version
+        _write_files(manifest, folder, final.parent)
+        return settle(folder, final) if staged is None else folder.rename(staged)
+
+
+@contextmanager
+def aside(home: Path, kind: str, of: Path) -> Iterator[Path]:
+    """Give a folder of this process alone below ``home``, and clear it, and those of killed processes.
+
+    What ``home`` was made for goes where nothing comes of it. An error of the disk is a SplitError about ``of``.
+    """
+    created = [place for place in (home, *home.parents) if not place.exists()]
+    folder = home / owned(kind)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise not_written(home, error) from None
+    clear_abandoned(home, kind)
+    try:
+        yield folder
+    except OSError as error:
+        raise not_written(of, error) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # others may have written there meanwhile
+            for place in created:
+                place.rmdir()
+
+
+def settle(aside: Path, final: Path) -> Path:
+    """Rename a folder that is whole to ``final``, and return that; SplitError where it holds another decision."""
+    try:
+        # No folder can be renamed to one that is not empty: the first to finish wins, and the second compares itself.
+        os.rename(aside, final)
+    except OSError as error:
+        try:
+            if not final.exists():
+                raise not_written(final, error) from None
+            held, new = read_header(final), read_header(aside)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        if of := other_identity(held, new):
+            was, now = (str(header.get(of))[:12] for header in (held, new))
+            what = "another decision" if of == "split_id" else "the same folds, decided of other rows, targets or rules"
+            raise SplitError(
+                f"{final} already holds {what} ({of} {was}, not {now}); go on with it, or choose another name."
+            ) from None
+    return final
+
+
+def owned(kind: str) -> str:
+    """Return a name for a folder of this process alone."""
+    return f"{kind}-{os.uname().nodename}-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def clear_abandoned(home: Path, kind: str) -> None:
+    """Remove the folders of a kind whose processes, of this machine, are gone."""
+    for stale in home.glob(f"{kind}-{os.uname().nodename}-*"):
+        # From the right, for a machine's name may hold hyphens: "gpu-2" is another machine than "gpu".
+        whose, process, _ = stale.name.rsplit("-", 2)
+        if whose != f"{kind}-{os.uname().nodename}":
+            continue
+        try:
+            with suppress(PermissionError):  # it is alive, and another person's
+                os.kill(int(process), 0)
+        except ProcessLookupError:
+            shutil.rmtree(stale, ignore_errors=True)
+
+
+def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
+    header, first = describe(manifest), 0
+    before = versions / f"{manifest.version.partition('.')[0]}.{manifest.generation - 1}"
+    with suppress(SplitError):  # without a version before, or one that is damaged, this one is whole
+        older = read_header(before)
+        prove_files(older, before)  # what is linked is read by everybody after
+        if older["split_id"] == manifest.parent_split_id:  # it shares the files of older generations
+            first = manifest.generation
+            # In assignments-0003.parquet the four digits are the generation; files without are written anew.
+            header["files"] = [each for each in older["files"] if each["path"][-12:-8].isdigit()]
+    for path in [entry["path"] for entry in header["files"]]:
+        try:
+            os.link(before / path, folder / path)
+        except OSError:
+            shutil.copyfile(before / path, folder / path)
+    tables = (each for n in range(first, manifest.generation + 1) for each in tables_of(manifest, n).items())
+    write_described(folder, header, tables)
+
+
+def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
+    """Return what joined or changed with ``generation``, by file name; of draws, pairs and waiting rows the newest."""
+    number, keys, born = f"{generation:04d}", manifest.keys, manifest.born
+    rows = slice(None) if born is None else np.flatnonzero(born == generation)
+    if keys is not None and born is not None:
+        keys = keys.take(rows)
+    columns: dict[str, pa.Array] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
+    tables = {f"assignments-{number}.parquet": pa.table(columns | manifest.membership.columns(rows))}
+    if manifest.group_table is not None:
+        born = manifest.group_table.column("generation").to_numpy() == generation
+        tables[f"groups-{number}.parquet"] = manifest.group_table.filter(pa.array(born))
+    if generation in manifest.changes:
+        tables[f"status-{number}.parquet"] = manifest.changes[generation]
+    if generation < manifest.generation:
+        return tables
+    waiting = {} if manifest.waiting is None else {WAITING: manifest.waiting}
+    return tables | manifest.in_use.files() | waiting
+
+
+def write_described(folder: Path, header: Header, tables: Iterable[tuple[str, pa.Table]]) -> None:
+    """Write tables by their names, a copy of the header in each, and ``manifest.json``, which lists them too."""
+    files = header["files"]
+    described = {name: value for name, value in header.items() if name != "files"}
+    copy = {b"evenfold": json.dumps(described, ensure_ascii=False).encode()}
+    for name, table in tables:
+        path, fields = folder / name, table.schema
+        # For any reader: integers as differences, text as what differs, codes by dictionary.
+        encoding = {field.name: "DELTA_BINARY_PACKED" for field in fields if pa.types.is_int64(field.type)}
+        encoding |= {field.name: "DELTA_BYTE_ARRAY" for field in fields if pa.types.is_large_string(field.type)}
+        pq.write_table(
+            table.replace_schema_metadata(copy),
+            path,
+            row_group_size=BLOCK_ROWS,
+            compression="zstd",
+            use_dictionary=[field.name for field in fields if field.name not in encoding],
+            column_encoding=encoding or None,
+        )
+        blocks = [digest_table(table.slice(start, BLOCK_ROWS))[:16] for start in range(0, table.num_rows, BLOCK_ROWS)]
+        size, n = path.stat().st_size, table.num_rows
+        files.append({"path": name, "sha256": sha256(path), "bytes": size, "rows": n, "blocks": blocks})
+    # A field a line, for a line per number would make five times as much.
+    lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
+    with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
+        stream.write("{\n " + ",\n ".join(lines) + "\n}\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def digest_table(table: pa.Table) -> str:
+    """Return the SHA-256 of a table's values, column after column, whatever file held them."""
+    digests = []
+    for name, column in zip(table.column_names, map(whole, table.columns), strict=True):
+        if pa.types.is_binary(column.type) or pa.types.is_fixed_size_binary(column.type):
+            digests.append([name, hashlib.sha256(b"".join(column.to_pylist())).hexdigest()])
+        else:
+            plain = column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
+            digests.append([name, digest_column(plain).hex()])
+    return digest_json(digests)
+
+
+def describe(manifest: Manifest) -> Header:
+    """Return the header of a manifest, as JSON: everything but its rows, and no file yet."""
+    born, state, parts = manifest.born, manifest.state, manifest.membership.parts
+    rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
+    shares = (state and state.shares) or {}
+    of_rows = {
+        "schema": SCHEMA,
+        "spec": manifest.spec.model_dump(mode="json", exclude_defaults=True),
+        "algorithm": manifest.algorithm | {"portable": manifest.splitter.portable},
+        "n_rows": manifest.n,
+        "counts": counts(manifest),
+        "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
+        "state": None if state is None else state.to_json(),
+        "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
+        "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
+        "files": [],
+    }
+    fields = Header.__annotations__  # in the order of the file
+    return cast(Header, {name: of_rows[name] if name in of_rows else getattr(manifest, name) for name in fields})
+
+
+def counts(manifest: Manifest) -> dict[str, int]:
+    """Return the rows of each code in use (of the first repeat), in order; left empty above 1,000 folds."""
+    codes, rows = (each.tolist() for each in np.unique(manifest.in_use.column(), return_counts=True))
+    return dict(zip(map(str, codes), rows, strict=True)) if len(codes) <= MOST_COUNTED_FOLDS else {}
 
 
 def read_manifest(folder: Any) -> Manifest:
@@ -187,145 +366,3 @@ def in_memory(split: Any, memory: str | int | None = None, bytes_a_row: int = BY
     for limit in dict.fromkeys((memory, None)):
         require_memory(manifest, limit, bytes_a_row)
     return manifest.rows if isinstance(manifest, StoredManifest) else manifest
-
-
-class Damage(Strict):
-    """One thing that is not as it was written; ``block`` counts blocks of 1,000,000 rows from 0."""
-
-    file: str
-    message: str
-    block: int | None = None
-    first_row: int | None = None
-    last_row: int | None = None
-
-
-class Verification(Strict):
-    """The result of verifying a folder: ``proved`` says in sentences what was made anew and agrees.
-
-    ``intact``: nothing is damaged. ``not_proved``: what could not be made anew, and why.
-    """
-
-    folder: str
-    intact: bool
-    split_id: str | None = None
-    proved: list[str] = []
-    not_proved: list[str] = []
-    damages: list[Damage] = []
-
-
-def verify(folder: Any) -> Verification:
-    """Return whether a manifest, in ``folder`` or of whatever names a split, is what was written, and where not.
-
-    Every file and every block of 1,000,000 rows are compared with their digests, the header with its copy. Where they
-    agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are made anew from the rows, in
-    memory. Of a damaged file the first block that differs or cannot be read is named with its rows. Raises SplitError
-    where there is no manifest, or one of a newer schema. Reads every file up to five times.
-    """
-    path = folder_of(folder)
-    results: dict[str, list[Any]] = {"proved": [], "not_proved": [], "damages": []}
-    split_id = None
-    try:
-        header = read_header(path)
-        results["damages"] += _damaged_files(path, header)
-        if not results["damages"]:
-            held = read_manifest(path)
-            split_id = held.split_id
-            for field, result in _proofs(held, header):
-                results[field].append(result)
-    except NoManifestError:
-        raise
-    except SplitError as error:
-        results["damages"].append(Damage(file="manifest.json", message=str(error)))
-    return Verification(folder=str(path), intact=not results["damages"], split_id=split_id, **results)
-
-
-def _damaged_files(folder: Path, header: Header) -> Iterator[Damage]:
-    """Yield the damage of each listed file, by its first damaged block, and the files that nobody listed."""
-    for entry in header["files"]:
-        file, name = folder / entry["path"], entry["path"]
-        block = _first_damaged_block(file, entry) if file.is_file() else None
-        try:
-            prove_file(file, entry)
-        except SplitError as error:
-            yield block or Damage(file=name, message=str(error))
-        else:
-            if block or file.stat().st_size != entry["bytes"]:
-                yield _differs(f"manifest.json does not say of {name} what its undamaged bytes hold")
-    for name in unlisted(header, folder):
-        yield Damage(file=name, message=f"{name} is not listed in manifest.json; remove it.")
-
-
-def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
-    def damage(first: int, stop: int, what: str, block: int | None = None) -> Damage:
-        place = f"rows {first:,} to {stop - 1:,}"
-        sentence = f"{file.name} {what}; {place} cannot be relied on"
-        if block is not None:
-            before = f", and the {amount(block, 'block')} before it as written" if block else ""
-            sentence = f"{file.name}: block {block} ({place}) {what}{before}"
-        message = f"{sentence}; {REMEDY}"
-        return Damage(file=file.name, message=message, block=block, first_row=first, last_row=stop - 1)
-
-    rows, blocks, size = entry["rows"], entry["blocks"], file.stat().st_size
-    try:
-        parquet = pq.ParquetFile(file)
-    except Exception as error:  # a damaged file may raise anything
-        held = f"{size:,} of {entry['bytes']:,}" if size != entry["bytes"] else f"its {size:,}"
-        why = shorten(str(error), 120, placeholder="...")
-        return damage(0, rows, f"has {held} bytes and cannot be opened ({why})")
-    n, n_blocks = parquet.metadata.num_rows, parquet.metadata.num_row_groups
-    if n != rows or (rows and n_blocks != len(blocks)):
-        what = f"has {amount(n, 'row')} in {amount(n_blocks, 'block')}, not {rows:,} in {len(blocks):,}"
-        return damage(0, rows, what)
-    for block, wanted in enumerate(blocks):
-        try:
-            digest = digest_table(parquet.read_row_group(block))
-            what = "" if digest[: len(wanted)] == wanted else "differs from what was written"
-        except Exception as error:  # a damaged file may raise anything
-            what = f"cannot be read ({shorten(str(error), 120, placeholder='...')})"
-        if what:
-            return damage(block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows), what, block)
-    return None
-
-
-def _differs(message: str, file: str = "manifest.json") -> Damage:
-    """Return the damage of a record that differs from what the rows give."""
-    return Damage(file=file, message=f"{message}; {REMEDY}")
-
-
-def _proofs(held: Manifest, header: Header) -> Iterator[tuple[str, str | Damage]]:
-    """Yield what was made anew from the rows, by the field of a verification that it belongs to."""
-    files, blocks = header["files"], sum(len(entry["blocks"]) for entry in header["files"])
-    counted = f"{amount(len(files), 'file')} and {amount(blocks, 'block')}"
-    yield "proved", f"{counted} have the digests recorded of them"
-    yield "proved", f"the rows make split_id {held.split_id[:16]}"
-
-    plan_id = held.spec.plan_id(held.types, held.fingerprint, held.algorithm, held.parent_split_id)
-    result = f"specification, types and fingerprint make plan_id {plan_id[:16]}"
-    same = plan_id == held.plan_id
-    yield ("proved", result) if same else ("damages", _differs(f"{result}, not {held.plan_id[:16]}"))
-
-    expected, place = json.loads(json.dumps(describe(held))), Path(str(held.uri)).absolute().name
-    wrong = [name for name in expected if name not in ("versions", "files") and header.get(name) != expected[name]]
-    if VERSION.fullmatch(place) and place != held.version and "version" not in wrong:
-        wrong.append("version")
-    if wrong:
-        yield "damages", _differs(f"manifest.json differs in {', '.join(wrong)} from what its rows give")
-    else:
-        yield "proved", "names, counts and generations are those of the rows"
-
-    drawn = isinstance(held.membership, Draws)
-    if held.generation and held.parent_split_id is not None:
-        if drawn and held.n_splits > MOST_MEASURED:
-            yield "not_proved", f"the parent's split_id was not made anew: that takes {held.n_splits:,} draws."
-        elif (before := held.at_generation(held.generation - 1).split_id) == held.parent_split_id:
-            yield "proved", f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
-        else:
-            yield "damages", _differs(f"the older rows make split_id {before[:16]}, not their parent's")
-    if drawn:
-        chosen = np.unique(np.linspace(0, held.n_splits - 1, min(held.n_splits, MOST_MEASURED)).astype(int)).tolist()
-        try:
-            for i in chosen:
-                held.in_use.pair(i)
-            yield "proved", f"{len(chosen):,} of {held.n_splits:,} draws come out as recorded"
-        except SplitError as error:
-            yield "damages", _differs(str(error), "resamples.parquet")

@@ -13,7 +13,7 @@ from evenfold.manifests.audits.findings import GATES, Audit
 from evenfold.manifests.figures import NUMBERS, BalanceReport, RowsBalance, points
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
-from evenfold.manifests.store.write import counts
+from evenfold.manifests.store.stored import counts
 from evenfold.reports.charts import cut
 from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
 from evenfold.reports.splits.data import target_gap

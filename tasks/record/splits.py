@@ -18,8 +18,7 @@ from evenfold.manifests import Audit, BalanceReport, Manifest, digest_json, meas
 from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.spec import name_like
-from evenfold.manifests.store.stored import in_memory
-from evenfold.manifests.store.write import settle
+from evenfold.manifests.store.stored import in_memory, settle
 from evenfold.manifests.tables.canonical import infer_type, listed
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.read import source_of

@@ -21,7 +21,7 @@ import pytest
 from cases import CASES
 from evenfold.manifests import Manifest, StoredManifest, decide, join_rows, measure, require_room, write_join
 from evenfold.manifests.exchange import partition
-from evenfold.manifests.store.write import describe
+from evenfold.manifests.store.stored import describe
 from evenfold.manifests.tables.read import source_of
 from evenfold.splitters import SplitError, Splitter
 from tables import TYPES, quick_spec_of, spec_of, table, to_csv, to_folder

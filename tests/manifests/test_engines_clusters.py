@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import decide
-from evenfold.manifests.store.write import describe
+from evenfold.manifests.store.stored import describe
 from evenfold.splitters import SplitError
 from tables import TYPES, table
 

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from evenfold.manifests import StoredManifest, digest_json, read_header
 from evenfold.manifests.store.header import other_identity
-from evenfold.manifests.store.write import STAGED, settle
+from evenfold.manifests.store.stored import STAGED, settle
 from evenfold.reports.texts import plain
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import shown

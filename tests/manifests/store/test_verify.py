@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import Damage, Verification, decide, diff, extend, read_manifest, verify, write_manifest
-from evenfold.manifests.store.write import describe, tables_of, write_described
+from evenfold.manifests.store.stored import describe, tables_of, write_described
 from evenfold.splitters import SplitError
 from tables import REPEATED, hourly, split
 

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from evenfold.manifests import decide, extend, read_manifest, write_manifest
-from evenfold.manifests.store.write import clear_abandoned
+from evenfold.manifests.store.stored import clear_abandoned
 from evenfold.splitters import SplitError
 from tables import table
 
