@@ -14,13 +14,13 @@ from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import PARTS, WORDS
 from evenfold.manifests.fields import WRITTEN, Dialect, Format, Strict
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels, Ranks, fold_column, resample_counts
+from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels, Ranks, resample_counts
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.header import SCHEMA, Header
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.tables.canonical import ColumnType, amount, listed, verb
 from evenfold.manifests.tables.keys import key_values
-from evenfold.manifests.tables.read import TABLES, read_table, source_of, write_whole
+from evenfold.manifests.tables.read import TABLES, read_table, require_place, source_of, write_whole
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
@@ -79,12 +79,17 @@ def sides(manifest: Manifest, data: Any) -> Iterator[tuple[Ranks, Ranks, Ranks]]
         yield left, test, held_out
 
 
-def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
-    """Return the keys (or ``table``), and a column a split: how often it trains on each row, -1 tested, 0 neither.
+def sides_of(manifest: Manifest, data: Any = None) -> pa.Table:
+    """Return the keys with every column of folds; of draws and pairs, and to calibrate, with a column a split.
 
-    Rows that are set apart to calibrate by are -2 where ``data`` say which.
+    It says how often the split trains on each row, -1 where it tests, 0 for neither, -2 for what ``data`` set apart.
     """
-    table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
+    table, rows = kept_keys(manifest), kept_rows(manifest)
+    if isinstance(manifest.in_use, Labels):
+        for name, codes in manifest.in_use.columns(rows).items():
+            table = table.append_column(name, codes)
+        if manifest.spec.calibration is None:
+            return table
     for i, (train, test, apart) in enumerate(sides(manifest, data)):
         counts = resample_counts(train, test, manifest.n)
         counts[apart] = -2
@@ -155,57 +160,33 @@ class Exported(Strict):
 
 
 def export(
-    manifest: Any,
-    to: Format,
-    path: str | Path,
-    data: Any = None,
-    *,
-    repeat: int = 0,
-    dialect: Dialect = "duckdb",
-    table: str = "rows",
-    memory: str | int | None = None,
-) -> Exported:
-    """Write the folds of ``manifest`` to ``path`` in the form that a tool reads, and return what was written.
+    manifest: Any, to: Format, path: str | Path, data: Any = None, *,
+    repeat: int = 0, dialect: Dialect = "duckdb", table: str = "rows", memory: str | int | None = None,
+) -> Exported:  # fmt: skip
+    """Write the folds of ``manifest`` to ``path`` in the form that a tool reads; ``note`` says how it is taken.
 
     - ``sklearn``: .npy of PredefinedSplit's ``test_fold``, in the order of the rows of ``data``, which are needed.
-    - ``h2o``, ``autogluon``: .csv or .parquet with the key and a column ``fold`` (0..k-1), for ``fold_column`` and
-      ``groups="fold"``; ``spark``: .parquet of these (INT32), for ``foldCol`` once joined by key.
-    - ``vertex``, ``databricks``, ``bigquery``: .csv or .parquet with the key and a column ``split`` of their three
-      words, of a split into parts; ``adopt`` reads it again. These six hold all columns of ``data`` where it is given.
+    - ``h2o``, ``autogluon``, ``spark`` (.parquet): the key, or all of ``data``, and a column ``fold`` (0..k-1).
+    - ``vertex``, ``databricks``, ``bigquery``: the same with a column ``split`` of their three words, of a split into
+      parts. ``adopt`` reads it again, as it does the groups and the lists below.
     - ``nnunet``: splits_final.json, a list of {"train": keys, "val": keys}, keys as text.
-    - ``torch``: .json, the same of positions in ``data``, which are needed; ``adopt`` reads either again.
-    - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes; of draws and pairs a
-      column a split: how often it trains on the row, -1 where it is tested.
-    - ``groups``: .parquet or .csv of the groups and their folds, and no rows: a split that may leave the building.
-      ``adopt`` gives each row its group's fold again.
+    - ``torch``: .json, the same of positions in ``data``, which are needed.
+    - ``csv``: the key (or ``row``, the position) and every column of folds; of draws and pairs, a column a split.
+    - ``groups``: the groups and their folds, and no rows: a split that may leave the building.
     - ``croissant``: .json, Croissant 1.1 with a record a row: key and split (of parts) or fold.
     - ``sql``: .sql in a ``dialect``, which gives each row of ``table`` its fold where it lies: see ``warehouse_sql``.
 
-    ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
-    first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
-    excluded; where a form cannot say what the manifest does, a SplitError says so. Rows that the specification's
-    ``calibration`` sets apart have a list of their own in torch and nnunet, and -2 in a column a split in csv, which
-    need the data then; the other forms are refused. The file appears whole or not at all. Columns of ``data`` that take
+    Where a form cannot say what the manifest does (rows that are locked or set apart, further repeats), the note or a
+    SplitError says so. Deleted rows are left out. The file appears whole or not at all. Columns of ``data`` that take
     more than ``memory`` are read several times; SplitError where the manifest's rows take more.
     """
     if to not in FORMS:
         raise SplitError(f"there is no export to {to!r}; choose {listed(FORMS, most=99)}.")
-    form, file = FORMS[to], Path(path)
-    if file.suffix not in form.suffixes:
-        raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(form.suffixes)}.")
-    whole = in_memory(manifest, memory)
-    share = whole.spec.calibration
-    if share is not None and not form.calibrates:
-        raise SplitError(
-            f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
-            "them; export to csv, nnunet or torch, or decide the split without it, which has the same folds."
-        )
-    if data is None and (share is not None or form.by_position):
-        what = "rows by their position" if form.by_position else f"which rows calibration: {share:g} sets apart"
-        raise SplitError(f"{to} tells {what}, and the data alone say that; give data (--data FILE).")
+    form, whole = FORMS[to], in_memory(manifest, memory)
+    require_place(path, form.suffixes)
+    form.require_sayable(to, whole.spec.calibration, data)
     content, note = form.write(whole, to=to, data=data, repeat=repeat, dialect=dialect, table=table, memory=memory)
-    write_whole(file, content)
-    return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
+    return Exported(path=str(write_whole(path, content)), to=to, rows=kept_rows(whole).size, note=note)
 
 
 Content = Any  # an array, an Arrow table or text
@@ -295,14 +276,11 @@ def _for_nnunet(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
 
 
 def _for_csv(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
-    table, rows, apart = kept_keys(manifest), kept_rows(manifest), manifest.spec.calibration is not None
-    if isinstance(manifest.in_use, Labels):
-        for i in range(manifest.in_use.n_repeats):
-            table = table.append_column(fold_column(i), pa.array(manifest.in_use.column(i)[rows]))
-        if not apart:
-            return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
-    note = "each split: how often it trains on a row; -1 tested, 0 neither"
-    return sides_of(manifest, table, data), f"{note}{', -2 set apart to calibrate by' if apart else ''}."
+    note = "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
+    if manifest.kind != "labels" or manifest.spec.calibration is not None:
+        apart = ", -2 set apart to calibrate by" if manifest.spec.calibration is not None else ""
+        note = f"each split: how often it trains on a row; -1 tested, 0 neither{apart}."
+    return sides_of(manifest, data), note
 
 
 def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
@@ -322,6 +300,17 @@ class Form:
     by_position: bool = False  # it is of the data's rows in their order
     calibrates: bool = False  # it can say of a row that it is set apart in a split
     taken_by: str = ""  # how a column of folds, or of words for parts, is taken
+
+    def require_sayable(self, to: str, share: float | None, data: Any) -> None:
+        """Raise SplitError for a ``share`` of rows to calibrate by that it has no word for, and where data lack."""
+        if share is not None and not self.calibrates:
+            raise SplitError(
+                f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train "
+                "on them; export to csv, nnunet or torch, or decide the split without it, which has the same folds."
+            )
+        if data is None and (share is not None or self.by_position):
+            what = "rows by their position" if self.by_position else f"which rows calibration: {share:g} sets apart"
+            raise SplitError(f"{to} tells {what}, and the data alone say that; give data (--data FILE).")
 
 
 FORMS: dict[str, Form] = {

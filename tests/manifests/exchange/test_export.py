@@ -145,7 +145,8 @@ def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
         (manifest, "weka", "folds.arff", "no export to 'weka'; choose sklearn, h2o, spark, .*, croissant and sql"),
         (draws, "h2o", "folds.csv", "h2o takes one fold a row, and split 1.0 holds draws; use a split into folds"),
         (draws, "nnunet", "folds.json", "nnunet has no word for 3 draws"),
-        (manifest, "csv", "no/such/folder.csv", r"cannot be written \(No such file or directory\); nothing was"),
+        (manifest, "csv", "no/such/folder.csv", "there is no folder .*; make it, or name a file elsewhere"),
+        (manifest, "csv", "folds.json", r"folds\.json ends in '\.json'; write to \.csv"),
     ):
         with pytest.raises(SplitError, match=message):
             export(made, to, tmp_path / name)  # type: ignore[arg-type]
