@@ -18,6 +18,7 @@ LARGEST = float_info.max
 
 Range = tuple[float, float]
 Ticks = Sequence[tuple[float, str]]
+Corners = Sequence[tuple[float, float]]
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -113,29 +114,15 @@ class Picture:
 
     def bar(self, x0: float, x1: float, y0: float, y1: float, colour: int | str, hint: str = "") -> None:
         """Draw a rectangle; ``hint`` appears under the pointer."""
+        self.cells([(x0, x1, y0, y1)], colour, hint)
 
-        def mark(at: Scale) -> str:
-            (left, right), (top, low) = sorted((at.x(x0), at.x(x1))), sorted((at.y(y0), at.y(y1)))
-            box = f'x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{low - top:.1f}"'
-            return _with_hint("rect", f'class="{_class(colour)}" {box}', hint)
-
-        self.marks.append(mark)
-
-    def cells(self, cells: Iterable[tuple[float, float, float, float]], colour: int | str) -> None:
+    def cells(self, cells: Iterable[tuple[float, float, float, float]], colour: int | str, hint: str = "") -> None:
         """Draw many rectangles (x0, x1, y0, y1) of one colour as one path."""
-        boxes = list(cells)
-
-        def mark(at: Scale) -> str:
-            corners = [(at.x(a), at.x(b), at.y(d), at.y(c)) for a, b, c, d in boxes]
-            path = "".join(f"M{a:.1f} {top:.1f}H{b:.1f}V{low:.1f}H{a:.1f}z" for a, b, top, low in corners)
-            return f'<path class="{_class(colour)}" d="{path}"/>'
-
-        if boxes:
-            self.marks.append(mark)
+        self._path([[(a, c), (b, c), (b, d), (a, d)] for a, b, c, d in cells], _class(colour), "z", hint)
 
     def line(self, points: Iterable[tuple[float, float]], colour: int | str, hint: str = "") -> None:
         """Draw straight lines from point to point; points that are not finite have no place, and are left out."""
-        self._path([(x, y) for x, y in points if isfinite(x) and isfinite(y)], _class(colour, line=True), hint=hint)
+        self._path([[(x, y) for x, y in points if isfinite(x) and isfinite(y)]], _class(colour, line=True), hint=hint)
 
     def across(self, colour: str, x: float | None = None, y: float | None = None, hint: str = "") -> None:
         """Draw an upright line at ``x`` or a level one at ``y``, from one end of the picture to the other."""
@@ -144,14 +131,15 @@ class Picture:
 
     def area(self, low: Iterable[tuple[float, float]], high: Iterable[tuple[float, float]], colour: str) -> None:
         """Fill what lies between two lines."""
-        self._path([*low, *reversed([*high])], _class(colour), "z")
+        self._path([[*low, *reversed([*high])]], _class(colour), "z")
 
-    def _path(self, corners: Sequence[tuple[float, float]], css: str, end: str = "", hint: str = "") -> None:
+    def _path(self, outlines: Sequence[Corners], css: str, end: str = "", hint: str = "") -> None:
         def mark(at: Scale) -> str:
-            path = "L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners)
-            return _with_hint("path", f'class="{css}" d="M{path}{end}"', hint)
+            lines = ("L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners) for corners in outlines)
+            path = "".join(f"M{line}{end}" for line in lines)
+            return _with_hint("path", f'class="{css}" d="{path}"', hint)
 
-        if corners:
+        if any(outlines):
             self.marks.append(mark)
 
     def dots(self, points: Iterable[tuple[float, float, str]], colour: int | str, radius: float = 4.0) -> None:
