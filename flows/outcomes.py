@@ -221,11 +221,10 @@ class Evaluation(Measured):
 
         split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
         left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
-        level = next((estimate.interval.level for estimate in self.estimates if estimate.interval), None)
         notes = [
             f"This is look {self.look} at the locked part of {split.name}{left}; it is recorded." if self.look else "",
             *promise_words(self.estimates, self.promised),
-            look_words(level) if self.look and level else "",
+            look_words(self.estimates) if self.look else "",
             importance_words(self.scores, self.model.metrics[0]),
             encoding_words(self.encoded),
             *notes_of(self.estimates),

@@ -111,21 +111,11 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
 
 
 def retraining_page(
-    name: str,
-    decision: Decision,
-    estimates: Sequence[Estimate],
-    audit: Audit | None,
-    checked: Audit | None = None,
-    *,
-    version: str = "",
-    growth: Sequence[str] = (),
-    newer: Sequence[str] = (),
-    split: str = "",
-    titles: tuple[str, str] = ("", ""),
-    months: Mapping[str, Mapping[int, float]] | None = None,
-    unclear: Sequence[str] = (),
-    origin: Origin | None = None,
-) -> Page:
+    name: str, decision: Decision, estimates: Sequence[Estimate], audit: Audit | None, checked: Audit | None = None, *,
+    version: str = "", growth: Sequence[str] = (), newer: Sequence[str] = (), split: str = "",
+    titles: tuple[str, str] = ("", ""), months: Mapping[str, Mapping[int, float]] | None = None,
+    unclear: Sequence[str] = (), origin: Origin | None = None,
+) -> Page:  # fmt: skip
     """Return the page of a retraining: what serves and what it scores, what was decided and why, the split, the rule.
 
     ``checked``: the audit of the new model. ``version``: a promoted champion's. ``growth``: what joined the split, and
@@ -186,23 +176,15 @@ def _between(decision: Decision) -> str:
 
 
 def look_page(
-    score: FoldScore,
-    estimates: Sequence[Estimate],
-    *,
-    look: int,
-    reason: str,
-    split: str,
-    model: str,
-    budget: int | None = None,
-    by: str = "",
-    origin: Origin | None = None,
-    promised: Sequence[Estimate] = (),
-) -> Page:
+    score: FoldScore, estimates: Sequence[Estimate], *, look: int, reason: str, split: str, model: str,
+    budget: int | None = None, by: str = "", origin: Origin | None = None, promised: Sequence[Estimate] = (),
+) -> Page:  # fmt: skip
     """Return the page of a look at the locked rows; scores stand beside what the folds ``promised`` of the recipe."""
     before = {2: "once", 3: "twice"}.get(look, amount(look - 1, "time"))
-    level = next((estimate.interval.level for estimate in estimates if estimate.interval), None)
-    again = f"These rows were looked at {before} before: what was chosen since then was chosen with them in mind, and "
-    again += "their score flatters it."
+    again = (
+        f"These rows were looked at {before} before: what was chosen since then was chosen with them in mind, and "
+        "their score flatters it."
+    )
     warnings = [*remarks("warning", [again] if look > 1 else []), *warnings_of(estimates)]
     lead = f"{model.rpartition(':')[2]} on {amount(score.n_test, 'locked row')} that no fold has seen."
     promises = kept_promises(estimates, promised) if promised else []
@@ -211,7 +193,7 @@ def look_page(
         verdict=Verdict.LOOK if warnings or any("worse" in words for words in promises) else Verdict.GOOD,
         lead=" ".join([lead, *promises]),
         tiles=score_tiles(estimates, promised),
-        findings=[*warnings, *remarks("note", [look_words(level)] if level else [])],
+        findings=[*warnings, *remarks("note", [look_words(estimates)])],
         sections=pictured("metric", score_pictures([score], estimates).values()),
         details=[Section("look", "This look", [facts("This look", [
             ("number", f"{look} of {budget}" if budget else f"{look}"), ("reason", reason or "not told"),

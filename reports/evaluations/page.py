@@ -57,19 +57,11 @@ class SplitLink:
 
 
 def evaluation_page(
-    problem: Problem,
-    scores: Sequence[FoldScore],
-    estimates: Sequence[Estimate],
-    predictions: pd.DataFrame | None = None,
-    title: str = "Evaluation",
-    audit: Audit | None = None,
-    split: SplitLink | None = None,
-    origin: Origin | None = None,
-    levels: Sequence[LevelScore] = (),
-    n_missing: int = 0,
-    states: Mapping[str, str] | None = None,
-    confusion: Confusion | None = None,
-) -> Page:
+    problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Estimate],
+    predictions: pd.DataFrame | None = None, title: str = "Evaluation", audit: Audit | None = None,
+    split: SplitLink | None = None, origin: Origin | None = None, levels: Sequence[LevelScore] = (),
+    n_missing: int = 0, states: Mapping[str, str] | None = None, confusion: Confusion | None = None,
+) -> Page:  # fmt: skip
     """Return the page about an evaluation. O(rows + splits).
 
     ``predictions``: the rows of predictions.parquet, for confusion matrix and calibration; bootstraps have none, and
@@ -168,16 +160,10 @@ def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
 
 
 def summary_page(
-    title: str,
-    lead: str,
-    scores: Sequence[FoldScore],
-    estimates: Sequence[Estimate],
-    audit: Audit | None = None,
-    confusion: Confusion | None = None,
-    notes: Sequence[str] = (),
-    states: Mapping[str, str] | None = None,
+    title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate], audit: Audit | None = None,
+    confusion: Confusion | None = None, notes: Sequence[str] = (), states: Mapping[str, str] | None = None,
     levels: Sequence[LevelScore] = (),
-) -> Page:
+) -> Page:  # fmt: skip
     """Return the top of an evaluation's page, as a notebook and a terminal show it, with up to ten splits."""
     sections = pictured("metric", [*score_pictures(scores, estimates).values()][:1])
     sections += [Section("estimates", "Every estimate", [words.scores_table(estimates)])]
@@ -219,13 +205,9 @@ def confusion_section(confusion: Confusion | None) -> list[Section]:
 
 
 def _details(
-    problem: Problem,
-    scores: Sequence[FoldScore],
-    estimates: Sequence[Estimate],
-    split: SplitLink | None,
-    used: pd.DataFrame,
-    states: Mapping[str, str],
-) -> list[Section]:
+    problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Estimate], split: SplitLink | None,
+    used: pd.DataFrame, states: Mapping[str, str],
+) -> list[Section]:  # fmt: skip
     intervals = [estimate.interval for estimate in estimates if estimate.interval]
     methods = dict.fromkeys((in_percent(interval.level), interval.method) for interval in intervals)
     about = [*(f"{level} intervals: {method}." for level, method in methods), *words.notes_of(estimates)]

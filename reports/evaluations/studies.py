@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -171,35 +172,44 @@ MOST_CONFIGURATIONS = 60
 LEAST_OF_A_SEARCH = 3
 
 
+@dataclass(frozen=True)
+class _Try:
+    params: Mapping[str, Any]
+    score: float
+    sd: float | None
+    chosen: bool
+
+    @property
+    def words(self) -> str:
+        values = (f"{name} = {json.dumps(value, default=str)}" for name, value in self.params.items())
+        return ", ".join(values) or "defaults"
+
+
 def tuning_page(
-    metric: str,
-    configurations: Sequence[Mapping[str, Any]],
-    scores: Sequence[float],
-    spreads: Sequence[float | None],
-    choice: Choice,
-    origin: Origin | None = None,
-    nested: Estimate | None = None,
-    what: str = "",
-) -> Page:
+    metric: str, configurations: Sequence[Mapping[str, Any]], scores: Sequence[float], spreads: Sequence[float | None],
+    choice: Choice, origin: Origin | None = None, nested: Estimate | None = None, what: str = "",
+) -> Page:  # fmt: skip
     """Return the page about a choice among configurations of ``what``; ``spreads`` are the sds over splits.
 
     ``scores``: of all predictions together, of draws their mean. ``nested``: the score of choosing anew in every fold.
     """
-    reading = metric_of(metric)
-    order = sorted(range(len(scores)), key=lambda i: -scores[i])
-    picture = _configurations_picture(reading, configurations, scores, spreads, choice, order)
-    titles = [_params(each) + (" (chosen)" if i == choice.chosen else "") for i, each in enumerate(configurations)]
-    rows = [[titles[i], number(scores[i]), number(spreads[i])] for i in order]
+    reading, figures = metric_of(metric), zip(configurations, scores, spreads, strict=True)
+    tried = [_Try(*each, i == choice.chosen) for i, each in enumerate(figures)]
+    best_first = sorted(tried, key=lambda each: -each.score)
+    picture = _configurations_picture(reading, best_first[:MOST_CONFIGURATIONS], _race(scores, spreads, choice))
+    rows = [
+        [each.words + (" (chosen)" if each.chosen else ""), number(each.score), number(each.sd)] for each in best_first
+    ]
     head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
-    best = "" if choice.chosen == choice.best else f"{_params(configurations[choice.best])} has the best score."
+    best = "" if choice.chosen == choice.best else f"{tried[choice.best].words} has the best score."
     anew = [Tile(*labelled(nested, " of choosing anew in every fold"), "nested tuning")] if nested else []
     return Page(
         title=f"Tuning {what}".strip(),
         verdict=Verdict.NONE,
-        lead=f"Take {_params(configurations[choice.chosen])}.",
+        lead=f"Take {tried[choice.chosen].words}.",
         tiles=[*anew, *_tiles_of_choice(reading, choice, len(scores))],
         findings=remarks("note", [best, *choice.notes]),
-        sections=[Section("configurations", picture.title, [picture]), *_search(reading, configurations, scores)],
+        sections=[Section("configurations", picture.title, [picture]), *_search(reading, tried)],
         details=[Section("figures", f"Every configuration ({len(scores):,})",
                          [Table("Every configuration", rows, head)])],
         footer=(origin or Origin()).words(),
@@ -213,40 +223,29 @@ def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile
     if n_tried == 1:
         return [Tile(value, expected, "one configuration: nothing was chosen")]
     flattered = f"too good by {written(luck, half)}" if luck > 0 else "no luck was found in it"
+    as_scored = written(reading.shown(choice.naive), half)
     return [
         Tile(value, expected, f"{'corrected' if luck else 'nothing is taken off'} for having been chosen"),
-        Tile(written(reading.shown(choice.naive), half), f"{reading.title} of the chosen one, as it scored",
-             flattered),
+        Tile(as_scored, f"{reading.title} of the chosen one, as it scored", flattered),
         Tile(f"{n_tried:,}", "configurations tried", "each on every split"),
-    ]  # fmt: skip
+    ]
 
 
-def _params(params: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {json.dumps(value, default=str)}" for name, value in params.items()) or "defaults"
-
-
-def _configurations_picture(
-    reading: Metric,
-    configurations: Sequence[Mapping[str, Any]],
-    scores: Sequence[float],
-    spreads: Sequence[float | None],
-    choice: Choice,
-    order: Sequence[int],
-) -> Picture:
-    drawn = list(order[:MOST_CONFIGURATIONS])
-    ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in drawn for side in (-1, 1)]
-    above = ", ".join(configurations[0]) if len(configurations[0]) > 1 else ""  # names of several stand there once
-    values = [", ".join(json.dumps(each, default=str) for each in configurations[at].values()) for at in drawn]
-    names = values if above else [_params(configurations[at]) for at in drawn]
+def _configurations_picture(reading: Metric, tried: Sequence[_Try], title: str) -> Picture:
+    ends = [reading.shown(each.score + side * (each.sd or 0.0)) for each in tried for side in (-1, 1)]
+    above, names = "", [each.words for each in tried]
+    if len(tried[0].params) > 1:  # their names stand there once
+        above = ", ".join(tried[0].params)
+        names = [", ".join(json.dumps(value, default=str) for value in each.params.values()) for each in tried]
     picture = Picture(
-        _race(scores, spreads, choice), f"{reading.title} ({direction(reading)}), and the sd of the splits", above,
-        around(ends), (-len(drawn) + 0.4, 0.6), height=64 + 22 * len(drawn),
+        title, f"{reading.title} ({direction(reading)}), and the sd of the splits", above,
+        around(ends), (-len(tried) + 0.4, 0.6), height=64 + 22 * len(tried),
         y_ticks=[(-i, name) for i, name in enumerate(names)],
     )  # fmt: skip
-    for i, at in enumerate(drawn):
-        value, sd = reading.shown(scores[at]), spreads[at] or 0.0
+    for i, each in enumerate(tried):
+        value, sd = reading.shown(each.score), each.sd or 0.0
         picture.line([(value - sd, -i), (value + sd, -i)], "axis")
-        picture.dots([(value, -i, f"{_params(configurations[at])}: {written(value)}")], 1 if at == choice.chosen else 0)
+        picture.dots([(value, -i, f"{each.words}: {written(value)}")], 1 if each.chosen else 0)
     picture.name("chosen", 1, "dot")
     return picture
 
@@ -264,27 +263,24 @@ def _race(scores: Sequence[float], spreads: Sequence[float | None], choice: Choi
     return f"One configuration is ahead of all others{apart}"
 
 
-def _search(reading: Metric, configurations: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> list[Section]:
+def _search(reading: Metric, tried: Sequence[_Try]) -> list[Section]:
     """Return the picture of the score of each try in the order tried, and of the best so far; none of very few."""
-    if len(scores) < LEAST_OF_A_SEARCH:
+    if len(tried) < LEAST_OF_A_SEARCH:
         return []
-    best_so_far = [max(scores[: i + 1]) for i in range(len(scores))]
+    best_so_far = [*accumulate((each.score for each in tried), max)]
     first = best_so_far.index(best_so_far[-1])
-    after = len(scores) - 1 - first
+    after = len(tried) - 1 - first
     nothing = f"the {after:,} after it brought nothing better" if after > 1 else "a longer search may find a better one"
+    values = [reading.shown(each.score) for each in tried]
     picture = Picture(
-        f"The best came with try {first + 1:,} of {len(scores):,}; {nothing}",
-        "try", f"{reading.title} ({direction(reading)})", (0.5, len(scores) + 0.5),
-        around([reading.shown(score) for score in scores]),
-        x_ticks=named(ticks(1, len(scores), whole=True)),
+        f"The best came with try {first + 1:,} of {len(tried):,}; {nothing}",
+        "try", f"{reading.title} ({direction(reading)})", (0.5, len(tried) + 0.5), around(values),
+        x_ticks=named(ticks(1, len(tried), whole=True)),
     )  # fmt: skip
-    steps = [(i + 1 + side, reading.shown(best)) for i, best in enumerate(best_so_far) for side in (-0.5, 0.5)]
+    steps = [(i + side, reading.shown(best)) for i, best in enumerate(best_so_far, start=1) for side in (-0.5, 0.5)]
     picture.line(steps, 1)
-    picture.dots(
-        [(i + 1, reading.shown(score), f"try {i + 1}, {_params(configurations[i])}: {written(reading.shown(score))}")
-         for i, score in enumerate(scores)],
-        0,
-    )  # fmt: skip
+    of_tries = enumerate(zip(tried, values, strict=True), start=1)
+    picture.dots([(i, value, f"try {i}, {each.words}: {written(value)}") for i, (each, value) in of_tries], 0)
     picture.name("one try", 0, "dot")
     picture.name("best so far", 1, "line")
     return [Section("search", picture.title, [picture])]

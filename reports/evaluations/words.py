@@ -112,12 +112,13 @@ def optimism(estimates: Sequence[Estimate]) -> str:
 
 def resolution(estimates: Sequence[Estimate]) -> str:
     """Return one sentence: the smallest differences from a model of another kind that these splits could show."""
-    resolutions = [(estimate, estimate.resolution) for estimate in last_of(estimates)]
-    smallest = [f"{written(half, half)} {metric_of(estimate.metric).title}" for estimate, half in resolutions if half]
-    level = next((in_percent(estimate.interval.level) for estimate, _ in resolutions if estimate.interval), "")
+    last = last_of(estimates)
+    halves = [(metric_of(estimate.metric).title, estimate.resolution) for estimate in last]
+    smallest = [f"{written(half, half)} {title}" for title, half in halves if half]
     if not smallest:
         return ""
-    unseen = f"differences below about {listed(smallest, len(smallest))} cannot be seen on these splits ({level})"
+    below = listed(smallest, len(smallest))
+    unseen = f"differences below about {below} cannot be seen on these splits ({level_of(last)})"
     variants = "variants of one model are compared row by row, and told apart sooner"
     return f"Resolution: from a model of another kind, {unseen}; {variants}."
 
@@ -145,10 +146,15 @@ def scores_line(estimates: Sequence[Estimate]) -> str:
     return ", ".join(" ".join(filter(None, [*headline(estimate), method])) for estimate, method in heads)
 
 
-def look_words(level: float) -> str:
-    """Return a sentence on the interval of a look at locked rows, which holds together with all other looks."""
-    wider = f"The interval is one of {in_percent(level)}, wider than for a single look"
-    return f"{wider}, so that it holds together with those of all other looks."
+def level_of(estimates: Sequence[Estimate]) -> str:
+    """Return the level of their intervals, ``95 %``; nothing where none has an interval."""
+    return next((in_percent(estimate.interval.level) for estimate in estimates if estimate.interval), "")
+
+
+def look_words(estimates: Sequence[Estimate]) -> str:
+    """Return a sentence on the intervals of a look at locked rows, which hold together with those of other looks."""
+    wider = f"The interval is one of {level_of(estimates)}, wider than for a single look"
+    return f"{wider}, so that it holds together with those of all other looks." if level_of(estimates) else ""
 
 
 def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:

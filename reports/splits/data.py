@@ -12,7 +12,7 @@ import numpy as np
 from evenfold.manifests.figures import BalanceReport, RowsBalance, points
 from evenfold.manifests.joined import Joined, compared_with_all
 from evenfold.manifests.manifest import ACTIVE, Manifest
-from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Draws, Labels
+from evenfold.manifests.membership import LOCKED, Draws, Labels
 from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.splitters.errors import amount
@@ -66,7 +66,6 @@ class SplitData:
     picks: Positions | None = None
     tests: list[Positions] = field(default_factory=list)
     in_time: bool = True
-    n_seen: int = 0
 
     @cached_property
     def edges(self) -> Positions:
@@ -122,9 +121,9 @@ def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitDa
     seen = SplitData(manifest, balance, target, group, time, rows, order, name)
     if group is not None and isinstance(manifest.membership, Draws):
         seen.picks = np.zeros(len(group.names), dtype=np.int64)
-    for i in range(min(manifest.n_splits, MOST_MEASURED)):
+    for i in range(balance.n_measured):
         _add_split(seen, i)
-    seen.inclusion /= max(seen.n_seen, 1)
+    seen.inclusion /= max(balance.n_measured, 1)
     return seen
 
 
@@ -166,7 +165,6 @@ def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tup
 def _add_split(seen: SplitData, i: int) -> None:
     manifest = seen.manifest
     train, test = manifest.in_use.pair(i)
-    seen.n_seen += 1
     if seen.time is not None and train.size and test.size:
         seen.in_time &= bool(seen.time.values[train].max() < seen.time.values[test].min())
     if isinstance(manifest.in_use, Draws):

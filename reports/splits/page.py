@@ -26,12 +26,9 @@ MOST_ROWS = 100
 
 
 def report_html(
-    manifest: Manifest,
-    balance: BalanceReport,
-    data: Any = None,
-    audit: Audit | None = None,
+    manifest: Manifest, balance: BalanceReport, data: Any = None, audit: Audit | None = None,
     origin: Origin | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """Return one self-contained HTML page about a split: it opens from disk, needs no network and runs no script.
 
     ``data``: the rows that were split (a file or frame), for pictures of target and groups. ``audit``: decides the

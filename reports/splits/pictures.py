@@ -186,7 +186,7 @@ def row_map(seen: SplitData) -> Picture:
 def _map_title(seen: SplitData) -> str:
     promises = seen.manifest.splitter.promises
     if seen.time is not None:
-        if "past_before_future" in promises or (seen.in_time and seen.n_seen == seen.manifest.n_splits):
+        if "past_before_future" in promises or (seen.in_time and seen.is_measured):
             return "Every split is tested on what comes after its training rows"
         if "purged" in promises:
             return "Splits test stretches of time, and train on neither what overlaps them nor is near them"
@@ -260,7 +260,7 @@ def inclusion(seen: SplitData) -> Picture:
     for i, share in enumerate(seen.inclusion.tolist()):
         picture.bar(i - 0.38, i + 0.38, 0, share * 100, 0, f"{share:.2%}")
         picture.line([(i - 0.45, expected[i] * 100), (i + 0.45, expected[i] * 100)], "whole")
-    picture.name(f"mean of {amount(seen.n_seen, 'resample')}", 0)
+    picture.name(f"mean of {amount(seen.balance.n_measured, 'resample')}", 0)
     picture.name("Poisson law with mean 1", "whole", "line")
     return picture
 
@@ -353,14 +353,14 @@ def group_histogram(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
 def group_picks(seen: SplitData) -> Picture:
     """Draw how often each group is in a test set against what it holds; the dot's area is its size."""
     assert seen.group is not None and seen.picks is not None  # noqa: PT018
-    rows, share = np.bincount(seen.group.codes[seen.rows]), seen.picks / seen.n_seen
+    rows, share = np.bincount(seen.group.codes[seen.rows]), seen.picks / seen.balance.n_measured
     what, holds, everywhere = _held(seen, rows)
     order = np.argsort(-rows, kind="stable")[:MOST_DOTS]
     never = int((seen.picks == 0).sum())
     mean = float(share.mean()) * 100
     rare = f"{amount(never, 'group')} of {rows.size:,} in none" if never else "every group in some"
     picture = Picture(
-        f"A group is tested in {mean:.0f} % of {amount(seen.n_seen, 'draw')} on average, {rare}", what,
+        f"A group is tested in {mean:.0f} % of {amount(seen.balance.n_measured, 'draw')} on average, {rare}", what,
         "draws that test it (%)", ends(holds), (0, max(float(share.max()) * 108, 1.0)),
     )  # fmt: skip
     for g in order.tolist():
