@@ -265,9 +265,7 @@ class Draws(Membership):
         groups = None if self.groups is None else encode(self.groups[self.eligible], "groups")[0]
         key = key_values(self.keys)[self.eligible] if self.splitter.needs.key and self.keys is not None else None
         levels = () if strata is None or strata.dtype.kind == "f" else tuple(range(int(strata.max(initial=-1)) + 1))
-        group_levels = () if groups is None else tuple(range(int(groups.max(initial=-1)) + 1))
-        n = self.eligible.size
-        return Rows(n=n, y=strata, groups=groups, key=key, levels=levels, group_levels=group_levels)
+        return Rows(n=self.eligible.size, y=strata, groups=groups, key=key, levels=levels)
 
     def with_rows(self, codes: Codes, keys: pa.Table | None) -> Draws:
         """Return the draws of other rows, made when they are asked for; only keys may decide them."""

@@ -48,7 +48,7 @@ class Rows:
     that share one with those.
     ``time``: int64, float64, or datetime64[us] in UTC; ``label_end`` alike, and never before it.
     ``fixed``: int64 labels decided elsewhere. ``coordinates``: float64 (n, 2), finite.
-    ``levels`` and ``group_levels`` are the values behind the codes, ``names`` those of the roles: for messages alone.
+    ``levels`` are the values behind the codes of y, and ``names`` those of the roles: for messages alone.
     """
 
     n: int
@@ -58,7 +58,6 @@ class Rows:
     time: Any = None
     fixed: Any = None
     levels: tuple[Any, ...] = ()
-    group_levels: tuple[Any, ...] = ()
     label_end: NDArray[Any] | None = None
     entities: Coded | None = None
     coordinates: Any = None
@@ -91,17 +90,15 @@ class Rows:
         codes, levels = _target(y, needs.y, asked_by, names.get("y", "y"))
         entities = None if groups is None else _columns(groups, "groups")
         joined = groups if entities is None else components_of(entities.codes)
-        group_codes, group_levels = encode(joined, "groups") if groups is not None else (None, [])
         times = times_of(time, names.get("time", "time")) if needs.time else None
         return cls(
             n=n,
             y=codes,
-            groups=group_codes,
+            groups=None if groups is None else encode(joined, "groups")[0],
             key=present(key, "key") if needs.key else None,
             time=times,
             fixed=whole_numbers(fixed, "the column of folds") if needs.fixed else None,
             levels=tuple(levels),
-            group_levels=tuple(group_levels),
             label_end=ends_of(label_end, times) if needs.label_end and label_end is not None else None,
             entities=entities,
             coordinates=coordinates_of(coordinates) if needs.coordinates else None,
@@ -138,7 +135,7 @@ class Rows:
     @property
     def n_groups(self) -> int:
         """The number of different groups, 0 where no groups are seen."""
-        return len(self.group_levels)
+        return 0 if self.groups is None else self.group_sizes.size
 
     @cached_property
     def group_sizes(self) -> IntArray:
@@ -148,14 +145,12 @@ class Rows:
     def take(self, positions: IntArray) -> Rows:
         """Return the rows at ``positions``, in that order, with codes by first appearance among them."""
         y, levels = _renumbered(self.y, self.levels, positions)
-        groups, group_levels = _renumbered(self.groups, self.group_levels, positions)
         plain = {name: getattr(self, name) for name in ROLES}
         return Rows(
             n=positions.size,
             y=y,
-            groups=groups,
+            groups=None if self.groups is None else encode(self.groups[positions], "groups")[0],
             levels=levels,
-            group_levels=group_levels,
             names=self.names,
             # Not renumbered: their codes are only compared with one another, and name their levels.
             entities=None if self.entities is None else replace(self.entities, codes=self.entities.codes[positions]),

@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -201,9 +202,13 @@ class ByWidth(BalancedGroupKFold):  # makes other folds of groups in narrow inte
 class BySet(BalancedGroupKFold):
     """Deals the groups in the order of a set, which follows PYTHONHASHSEED where their names are text."""
 
+    def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
+        rows, names = super().rows(X, y, groups, **roles), np.asarray(groups).tolist()
+        place = {name: i for i, name in enumerate(set(names))}
+        return replace(rows, groups=np.array([place[name] for name in names]))
+
     def labels(self, rows: Rows, stream: Any) -> Any:
-        place = {level: i for i, level in enumerate(set(rows.group_levels))}
-        return np.array([place[level] % self.n_splits for level in rows.group_levels])[rows.groups]
+        return rows.groups % self.n_splits
 
 
 class Relabelled(KFold):  # gives a caller who asks for labels others than it splits by

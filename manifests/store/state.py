@@ -269,11 +269,9 @@ class GroupTable:
             table, weights = self.tables[0], np.ones(self.tables[0].shape[1])
         elif self.strata:
             table, weights = side_by_side(self.tables)
-        numbers, names = np.arange(sizes.size), tuple(range(sizes.size))
         levels = tuple(self.levels[0].to_pylist()) if len(self.levels) == 1 else ()
         return GroupRows(
-            n=int(sizes.sum()), groups=numbers, group_levels=names, levels=levels, sizes=sizes, table=table,
-            weights=weights,
+            n=int(sizes.sum()), groups=np.arange(sizes.size), levels=levels, sizes=sizes, table=table, weights=weights
         )  # fmt: skip
 
     def rows_strata(self) -> Strata:

@@ -294,8 +294,7 @@ class SpatialBlockKFold(PairSplitter):
             )
         _, number = np.unique(squares.astype(np.int64), axis=0, return_inverse=True)
         # Again by first appearance, as any groups: what the blocks' coordinates are is to move no row.
-        blocks, levels = encode(number.reshape(-1), "blocks")
-        return replace(rows, groups=blocks, group_levels=tuple(levels))
+        return replace(rows, groups=encode(number.reshape(-1), "blocks")[0])
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each fold's (rows of other blocks beyond the buffer, rows of its blocks), positions ascending."""

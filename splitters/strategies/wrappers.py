@@ -282,8 +282,7 @@ class Crossed(LabelSplitter):
         usable = np.arange(rows.n) if rows.entities is None else np.flatnonzero(self._kept(rows, locked))
         left = rows.take(usable)
         groups = components_of(np.stack(left.together(), axis=1))  # what the entities of the rows that are kept join
-        levels = tuple(range(int(groups.max(initial=-1)) + 1))
-        left = replace(left, groups=groups, group_levels=levels, entities=None)
+        left = replace(left, groups=groups, entities=None)
         rest = np.arange(usable.size)
         if locked:
             check_fraction(locked, left)
@@ -310,7 +309,7 @@ class Crossed(LabelSplitter):
         # The search sees rows that have the same levels once, with their count.
         alike, number = np.unique(levels, axis=0, return_inverse=True)
         number = number.reshape(-1)
-        count, table, weights = table_to_pack(replace(rows, groups=number, group_levels=tuple(range(alike.shape[0]))))
+        count, table, weights = table_to_pack(replace(rows, groups=number))
         shares = self.inner().bin_shares() * (1.0 - locked)
         shares = np.append(shares, locked) if locked else shares
         crossing = Crossing(alike, np.vstack([count, table.T]), shares, np.sqrt(weights))

@@ -81,10 +81,7 @@ def test_what_is_decided_by_the_table_of_groups_needs_no_rows(splitter: Splitter
     groups, y = rng.permutation(np.resize(np.arange(24), 400)), rng.integers(0, 3, 400)
     rows = splitter.rows(np.empty((400, 0)), y if splitter.needs.y != "ignored" else None, groups)
     sizes, table, weights = table_to_pack(rows)
-    names = tuple(range(rows.n_groups))
-    known = GroupRows(
-        400, groups=np.arange(rows.n_groups), group_levels=names, sizes=sizes, table=table, weights=weights
-    )
+    known = GroupRows(400, groups=np.arange(rows.n_groups), sizes=sizes, table=table, weights=weights)
     assert np.array_equal(splitter.decide(known)[rows.groups], splitter.decide(rows))
 
 
