@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .errors import SplitError, meant
-from .kernels import DRAWS, LABELS, IntArray, Stream
+from .kernels import DRAWS, LABELS, IntArray, Stream, codes_of, shares_of_parts
 from .naming import code_of, import_path, params_of
 from .numbers import check_count, digest_json, is_whole, label_type, plain_numbers
 from .rows import ROLES, Needs, Rows
@@ -67,6 +67,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     ``shares_out``: every fold or part has a share of the rows, to which its balance can be held.
     ``by_group_table``: all rows of a group get one label, which follows from the table of groups and classes alone.
     ``by_position``: its parameters name rows by their position, so it splits all the rows they were made for or none.
+    ``parts``: the share of each named part, None where there are folds, draws or pairs, which have no names.
     A trait that depends on parameters is a method below ``@refines(what the class says)``.
 
     Speaks scikit-learn's protocol: a bare strategy sees rows by position, never by index label, and ``split`` changes
@@ -82,6 +83,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     shares_out: bool = False
     by_group_table: bool = False
     by_position: bool = False
+    parts: Mapping[str, float] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Every parameter passes here: none is a number of NumPy's, which no arithmetic below nor JSON takes for one.
@@ -129,8 +131,8 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         """Yield the (train, test) pairs of checked rows."""
 
     def part_codes(self) -> dict[str, int]:
-        """Return the code of each named part; none where there are folds, draws or pairs, which have no names."""
-        return {}
+        """Return the code of each named part."""
+        return codes_of(self.parts) if self.parts else {}
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that may be learnt from where ``test`` is tested: all, unless time parts them."""
@@ -170,6 +172,12 @@ class LabelSplitter(Splitter):
     @abstractmethod
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row, integers of 0..n_splits-1."""
+
+    def bin_shares(self) -> NDArray[np.float64]:
+        """Return the share of the rows that each fold, or each part in the given order, should have."""
+        if self.parts:
+            return np.array([*shares_of_parts(self.parts).values()])
+        return np.full(self.n_splits, 1.0 / self.n_splits)
 
     def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> NDArray[Any]:
         """Return the fold of each row: int16, or int32 where there are more than 32,767 folds."""

@@ -1,9 +1,10 @@
-"""Randomness of raw Philox bits and integers alone, what is dealt by it, and hashes of keys, alike in every engine."""
+"""Randomness of raw Philox bits and integers alone, what is dealt by it, sizes by shares, and hashes of keys."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
-from math import ceil, floor
+from math import ceil, floor, fsum, gcd
 from typing import Any, Literal
 
 import numpy as np
@@ -203,6 +204,41 @@ def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
     fit = fit if fit.size else np.arange(1)
     missed = np.abs(np.cumsum(sizes[fit])[:most] - wanted)
     return fit[: 1 + int(np.argmin(missed))]
+
+
+def trained_part(parts: Mapping[str, float]) -> str:
+    """Return the part that is trained on: train, or the largest of those that are not called validation or test.
+
+    Raises SplitError where two are the largest, or all are called validation and test.
+    """
+    if "train" in parts:
+        return "train"
+    able = {name: share for name, share in parts.items() if name not in ("validation", "test")}
+    largest = [name for name, share in able.items() if share == max(able.values())]
+    if len(largest) != 1:
+        why = f"{' and '.join(map(repr, largest))} are as large" if largest else "each is for judging by its name"
+        raise SplitError(f"parts={dict(parts)!r} do not say which is trained on ({why}); call that one 'train'.")
+    return largest[0]
+
+
+def codes_of(parts: Mapping[str, float]) -> dict[str, int]:
+    """Return the code of each part: the trained one -1, validation 0, test -2 (0 beside that alone), others 1, …"""
+    train = trained_part(parts)
+    codes = {train: -1, "validation": 0, "test": 0 if len(parts) == 2 else -2}
+    others = [name for name in parts if name not in codes]
+    return {name: codes[name] if name in codes else 1 + others.index(name) for name in parts}
+
+
+def shares_of_parts(parts: Mapping[str, float]) -> dict[str, float]:
+    """Return the share of each part: as it is given, or its part of all where whole numbers count folds to merge."""
+    whole = fsum(parts.values()) if merged_folds(parts) else 1.0
+    return {name: share / whole for name, share in parts.items()}
+
+
+def merged_folds(parts: Mapping[str, float]) -> int:
+    """Return how many folds are merged to parts, by the least whole numbers of the same shares; 0 for fractions."""
+    counts = [int(count) for count in parts.values() if is_whole(count) and count >= 1]
+    return sum(counts) // gcd(*counts) if len(counts) == len(parts) else 0
 
 
 Size = float | int | None

@@ -17,10 +17,10 @@ from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, Membership,
 from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import Needs, Predefined, Rows, Splitter
+from evenfold.splitters.kernels import shares_of_parts
 from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
 from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of, require_table, side_by_side
 from evenfold.splitters.rows import GroupRows
-from evenfold.splitters.strategies.parts import shares_of_parts
 from numpy.typing import NDArray
 
 from .header import Remembered
@@ -54,9 +54,9 @@ def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None
 
 def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, float]:
     """Return the share of all rows that each code wants: equal for folds, as asked for parts; -2 for a locked part."""
-    if codes := splitter.part_codes():
-        parts = shares_of_parts(getattr(splitter, "parts"))  # noqa: B009 - only strategies of parts have it
-        shares = {code: parts[name] for name, code in codes.items()}
+    if splitter.parts:
+        codes = splitter.part_codes()
+        shares = {codes[name]: share for name, share in shares_of_parts(splitter.parts).items()}
     else:
         shares = {fold: 1.0 / n_folds for fold in range(n_folds)}
     # The locked part is drawn first; the strategy shares out what it leaves.

@@ -9,7 +9,6 @@ import numpy as np
 from evenfold.splitters.base import DrawSplitter
 from evenfold.splitters.kernels import IntArray
 from evenfold.splitters.numbers import encode
-from evenfold.splitters.strategies.parts import codes_of, shares_of_parts
 from evenfold.splitters.times import ends_of, later, rows_in, times_of
 from numpy.typing import NDArray
 
@@ -157,7 +156,7 @@ def _draws_class_shares(trial: Trial) -> bool:
 
 @check("gives every row a part, trains on train and tests the parts of code 0 and above", "parts")
 def _parts(trial: Trial) -> bool:
-    labels, codes = trial.labels, codes_of(trial.param("parts"))
+    labels, codes = trial.labels, trial.splitter.part_codes()
     tested = [code for code in codes.values() if code >= 0]
     wanted = [(np.flatnonzero(labels == -1), np.flatnonzero(labels == code)) for code in tested]
     return bool(np.isin(labels, list(codes.values())).all()) and same(trial.pairs, wanted)
@@ -165,15 +164,15 @@ def _parts(trial: Trial) -> bool:
 
 @check("makes parts whose sizes are within 1 row of their shares", "exact_parts")
 def _exact_parts(trial: Trial) -> bool:
-    labels, parts = trial.labels, trial.param("parts")
-    wanted = {codes_of(parts)[name]: share * trial.n for name, share in shares_of_parts(parts).items()}
-    return all(abs(np.sum(labels == code) - rows) < 1 + 1e-6 for code, rows in wanted.items())
+    codes, shares = trial.splitter.part_codes().values(), trial.fresh.bin_shares().tolist()
+    rows = [np.sum(trial.labels == code) for code in codes]
+    return all(abs(n - share * trial.n) < 1 + 1e-6 for n, share in zip(rows, shares, strict=True))
 
 
 @check("gives each part its share of every class, rounded up or down", "exact_class_parts")
 def _exact_class_parts(trial: Trial) -> bool:
     labels, y = trial.labels, _y(trial)
-    codes = codes_of(trial.param("parts")).values()
+    codes = trial.splitter.part_codes().values()
     counts = np.array([np.bincount(y[labels == code], minlength=y.max() + 1) for code in codes])
     wanted = np.outer(counts.sum(axis=1), np.bincount(y))
     return bool((np.abs(counts * trial.n - wanted) < trial.n).all())

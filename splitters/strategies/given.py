@@ -18,7 +18,7 @@ from evenfold.splitters.rows import Needs, Rows, whole_numbers
 from evenfold.splitters.untrusted import SPLITTER, check_params, refusal, resolve
 from numpy.typing import NDArray
 
-from .parts import PartSplitter, check_parts, codes_of, shares_of_parts
+from .parts import PartSplitter, check_parts
 
 
 class Predefined(LabelSplitter):
@@ -248,14 +248,6 @@ class HashSplit(LabelSplitter):
     def promises(self) -> frozenset[str]:
         return (PartSplitter if self.parts else LabelSplitter).promises | {"by_key_alone"}
 
-    def part_codes(self) -> dict[str, int]:
-        return codes_of(self.parts) if self.parts else {}
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The share of each part, none for folds."""
-        return shares_of_parts(self.parts) if self.parts else {}
-
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         return self.labels_of(rows.key)
 
@@ -264,7 +256,7 @@ class HashSplit(LabelSplitter):
         key = present(key, "key")
         if not self.parts:
             return scaled(hashed(key, self.salt), self.n_splits)
-        return np.array(list(self.part_codes().values()))[share_of_key(key, self.shares.values(), self.salt)]
+        return np.array(list(self.part_codes().values()))[share_of_key(key, self.bin_shares().tolist(), self.salt)]
 
     def _check(self, rows: Rows) -> None:
         if self.parts:
@@ -284,7 +276,7 @@ class HashSplit(LabelSplitter):
 
     def fills(self, n: int) -> bool:
         """Return whether ``n`` keys leave any one label without rows once in e^64 times at most, whatever they are."""
-        return n * (min(self.shares.values()) if self.parts else 1 / self.n_splits) > 64
+        return bool(n * self.bin_shares().min() > 64)
 
 
 def share_of_key(key: Any, shares: Iterable[float], salt: str) -> NDArray[np.int64]:

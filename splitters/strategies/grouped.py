@@ -12,14 +12,14 @@ from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
 from evenfold.splitters.numbers import check_choice, check_count, check_number, encode, is_real, is_whole
-from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, table_to_pack
+from evenfold.splitters.packing.cost import Aim, PackReport, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, Published, pack_to, report_on
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 
 from . import moved as __getattr__  # noqa: F401
 from .kfold import RARE
-from .parts import PartSplitter, shares_of_parts
+from .parts import PartSplitter
 
 Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
 
@@ -41,8 +41,8 @@ class GroupPacker(LabelSplitter):
     rare: Literal["error", "spread"] = "spread"
 
     @abstractmethod
-    def bin_shares(self) -> FloatArray:
-        """Return the share of the rows that each bin should have."""
+    def __init__(self) -> None:
+        """Take the parameters: those above, and the folds or the parts."""
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         aim, stream = self._aim(rows), self._stream(PACKING)
@@ -163,9 +163,6 @@ class BalancedGroupKFold(GroupPacker):
         self.rare = rare
         self.random_state = random_state
 
-    def bin_shares(self) -> FloatArray:
-        return np.full(self.n_splits, 1.0 / self.n_splits)
-
 
 TRAIN_VALIDATION_TEST: Mapping[str, float] = {"train": 0.8, "validation": 0.1, "test": 0.1}
 
@@ -202,9 +199,6 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         self.rare = rare
         self.random_state = random_state
 
-    def bin_shares(self) -> FloatArray:
-        return np.array(list(shares_of_parts(self.parts).values()), dtype=np.float64)
-
 
 class BalancedKFold(LabelSplitter):
     """Folds in which every class of every column of y has its share: for several columns, and for many labels a row.
@@ -229,8 +223,7 @@ class BalancedKFold(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         sizes, table, weights = table_to_pack(rows)
-        shares = np.full(self.n_splits, 1.0 / self.n_splits)
-        aim = Aim(table, shares, sizes=sizes, weights=weights, size_weight="exact")
+        aim = Aim(table, self.bin_shares(), sizes=sizes, weights=weights, size_weight="exact")
         return pack_to(aim, self._stream(PACKING), self.effort)
 
     def _check(self, rows: Rows) -> None:

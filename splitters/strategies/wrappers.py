@@ -35,7 +35,7 @@ TRIES = 20
 LEFT_OUT, LOCKED = -3, -2
 
 
-@follows("needs", "portable", "grows", "shares_out", "by_group_table", "version", "part_codes")
+@follows("needs", "portable", "grows", "shares_out", "by_group_table", "version", "parts")
 class Repeated(LabelSplitter):
     """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
 
@@ -234,7 +234,7 @@ class Holdout(Splitter):
         self.inner().check(rows.take(self._rest(rows)))
 
 
-@follows("version", "parts", "part_codes", "_n_pairs")
+@follows("version", "parts", "_n_pairs")
 class Crossed(LabelSplitter):
     """A strategy that packs groups, of rows with several entities each, such as a patient and a device.
 

@@ -27,8 +27,10 @@ REPEATED = {
     "strategy": "Repeated",
     "params": {"strategy": {"strategy": "StratifiedKFold", "params": {"n_splits": 3}}, "n_repeats": 2},
 }
+REPEATED_PARTS = PLAIN | {"name": "repeated-parts", "strategy": "Repeated"}
+REPEATED_PARTS |= {"params": {"strategy": {"strategy": "RandomSplit"}, "n_repeats": 2}}
 POISSON = {"name": "poisson", "columns": {"key": "id"}, "strategy": "PoissonBootstrap", "params": {"n_splits": 8}}
-GROWING = [PLAIN, CLASSES, NUMBERS, GROUPS, PARTS, HASHED, REPEATED, POISSON]
+GROWING = [PLAIN, CLASSES, NUMBERS, GROUPS, PARTS, HASHED, REPEATED, REPEATED_PARTS, POISSON]
 NAMES = [spec["name"] for spec in GROWING]
 
 
