@@ -168,7 +168,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     X = _features(table, work.problem.features, work.problem.X)
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
-    require_final(work, final, "final", [None])
+    require_final(work, final, "final", ["all rows"])
     model, _ = load_final(final)
     answers = Responses.of(model, X)
     try:

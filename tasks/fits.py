@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,9 +13,9 @@ import pyarrow as pa
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.results import hearing
 
-from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef
+from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef, Trained
 from .parameters import Model, TimeLimit
-from .runtime.home import Home, parquet_bytes, write_aside
+from .runtime.home import parquet_bytes, write_aside
 from .runtime.limits import limited, within
 from .runtime.progress import setting
 from .runtime.signing import sign
@@ -101,15 +100,10 @@ def _fit_each(split: SplitRef, block: Block, model: Any, of: str | int, refresh:
     return [replace(fit, error=None) for fit in fits]  # which may be of a kind that no other process knows
 
 
-def final_key(work: Work, i: int | None = None) -> str:
-    """Return the key of the model of all rows, or of split ``i``."""
-    return key_of_fit(work, "all rows" if i is None else i)
-
-
-def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int | None]) -> None:
-    """Raise EvaluationError where a kept model, given as ``name``, is of none of ``splits``; None is all rows."""
+def require_final(work: Work, model: FinalModel, name: str, of: Iterable[Trained]) -> None:
+    """Raise EvaluationError where a kept model, given as ``name``, was trained on none ``of`` these rows."""
     bare = work.without_metrics()
-    if not any(model.key == final_key(work, i) or model.learnt == final_key(bare, i) for i in splits):
+    if not any(model.key == key_of_fit(work, i) or model.learnt == key_of_fit(bare, i) for i in of):
         on = f"{work.manifest.name} {work.manifest.version}"
         raise EvaluationError(
             f"the model that is given as {name} is not {work.problem.model.title} on these rows of {on}, but of "
@@ -118,24 +112,22 @@ def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int
 
 
 @step(
-    key_of=lambda split, model=None, i=None: f"model/{final_key(work_of(split, model), i)}",
-    run_name=lambda split, model=None, i=None: (
-        f"fit the model of {job_of(work_of(split, model), 'all rows' if i is None else i).name}"
-    ),
+    key_of=lambda split, model=None, i="all rows": f"model/{key_of_fit(work_of(split, model), i)}",
+    run_name=lambda split, model=None, i="all rows": f"fit the model of {job_of(work_of(split, model), i).name}",
 )
-def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
+def fit_final(split: SplitRef, model: Model = None, i: Trained = "all rows") -> FinalModel:
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file; the log has its warnings."""
     work = work_of(split, model)
-    key = final_key(work, i)
-    rows = work.at_hand(work.manifest.in_use.unlocked) if i is None else work.pair(i)[0]
-    name = "the final model" if i is None else f"the model of split {i}"
+    key, job = key_of_fit(work, i), job_of(work, i)
+    (rows, _), _ = next(iter(job.fits))
+    name = f"the model of {job.name}"
     with limited(work.problem.X.size), hearing() as heard:
         trained = fitted(work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner)
     tell(f"{name}: {sentence}" for sentence in heard)
     import skops.io  # half a second for whoever keeps no model
 
-    file = _kept_file(Home.here().shared / "models" / f"{key}.skops", skops.io.dumps(trained))
-    final = FinalModel(key=key, file=file, n_train=int(rows.size), learnt=final_key(work.without_metrics(), i))
+    file = _kept_file(f"models/{key}.skops", skops.io.dumps(trained))
+    final = FinalModel(key=key, file=file, n_train=int(rows.size), learnt=key_of_fit(work.without_metrics(), i))
     return final.model_copy(update={"signature": sign("model", final.claim)})
 
 
@@ -144,10 +136,11 @@ def keep_predictions(table: pd.DataFrame | pa.Table, key: str) -> KeptFile:
     arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
     # Few numbers come twice: a dictionary of them would take a quarter more room, and a third more time to write.
     words: Any = [column.name for column in arrow.schema if not pa.types.is_primitive(column.type)]
-    return _kept_file(Home.here().scores / f"{key}.parquet", parquet_bytes(arrow, use_dictionary=words))
+    return _kept_file(f"scores/{key}.parquet", parquet_bytes(arrow, use_dictionary=words))
 
 
-def _kept_file(path: Path, content: bytes | memoryview) -> KeptFile:
-    write_aside(path, lambda aside: aside.write_bytes(content))
-    # Its digest is of these bytes: others may have written over the file where results are shared.
-    return KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
+def _kept_file(name: str, content: bytes | memoryview) -> KeptFile:
+    # Its digest is of these bytes: others may write over the file where results are shared.
+    file = KeptFile(name=name, sha256=hashlib.sha256(content).hexdigest())
+    write_aside(file.path, lambda aside: aside.write_bytes(content))
+    return file

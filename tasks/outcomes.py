@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
@@ -14,7 +14,7 @@ from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.errors import Displayed
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import is_signed, signed_file
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 if TYPE_CHECKING:
     from evenfold.reports import Page
@@ -33,9 +33,14 @@ class Outcome(BaseModel):
     # What reads and writes a kind is made when the first of it is: a flow has few of the kinds there are.
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True, defer_build=True)
 
+    @property
+    def files(self) -> list[KeptFile]:
+        """The files that it names."""
+        return [value for _, value in self if isinstance(value, KeptFile)]
+
     def intact(self) -> bool:
         """Return whether every file that it names still lies there, undamaged."""
-        return all(value.intact() for _, value in self if isinstance(value, KeptFile))
+        return all(file.intact() for file in self.files)
 
 
 class SplitRef(Outcome):
@@ -131,18 +136,32 @@ class SplitAudit(Audit, Outcome):
 
 
 class KeptFile(Outcome):
-    """A file that a task has written, and the SHA-256 of its bytes."""
+    """A file that a task has written among the shared results, and the SHA-256 of its bytes.
 
-    path: str
+    ``name``: below their folder, wherever that is now; earlier versions kept a ``path``. No other place can be named,
+    for others may write to a bucket.
+    """
+
+    name: Annotated[
+        str,
+        BeforeValidator(lambda path: "/".join(str(path).split("/")[-2:])),
+        Field(pattern=r"^(scores|models)/[0-9a-f]{64}(-rows)?\.(parquet|skops)$"),
+    ] = Field(validation_alias=AliasChoices("name", "path"))
     sha256: str
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return Home.here().shared / self.name
 
     def intact(self) -> bool:
         """Return whether the file is still what was written."""
-        return Path(self.path).exists() and sha256(Path(self.path)) == self.sha256
+        return self.path.exists() and sha256(self.path) == self.sha256
 
 
 Block = tuple[int, int]
 Fits = int | Block | Literal["all rows", "holdout"]
+Trained = int | Literal["all rows"]
 
 
 class FitResult(Outcome):
@@ -192,8 +211,7 @@ class FinalModel(Outcome):
 
     def is_ours(self) -> bool:
         """Return whether this home or its team fitted it, and its file is where they keep it: no other is opened."""
-        place = str(Home.here().shared / "models" / f"{self.key}.skops")
-        return self.file.path == place and is_signed("model", self.claim, [self.signature])
+        return self.file.name == f"models/{self.key}.skops" and is_signed("model", self.claim, [self.signature])
 
     def intact(self) -> bool:
         """Return whether it is ours, and the file is still what was written."""
@@ -245,7 +263,7 @@ class Evaluated(Measured):
         return [score for fit in self.fits for score in fit.scores]
 
     @property
-    def predictions(self) -> list[str]:
+    def predictions(self) -> list[Path]:
         """The files that hold the predictions of the folds."""
         return [fit.predictions.path for fit in self.fits if fit.losses is None]
 

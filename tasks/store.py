@@ -15,7 +15,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_header
-from evenfold.manifests.store.header import other_identity, sha256
+from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.stored import settle
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
@@ -36,18 +36,18 @@ KINDS: dict[str, type[Outcome]] = {
 }
 
 
-def written(key: str, value: Outcome, change: Callable[[bytes], bytes] = bytes) -> bytes:
-    """Return a result as it is kept under ``key``, its JSON as ``change`` returns it."""
-    text = change(value.model_dump_json().encode())
+def written(key: str, value: Outcome) -> bytes:
+    """Return a result as it is kept under ``key``."""
+    text = value.model_dump_json().encode()
     claim = {"key": key, "kind": type(value).__name__, "sha256": hashlib.sha256(text).hexdigest()}
     return f"{claim['kind']} {claim['sha256']} {sign('result', claim)}\n".encode() + text
 
 
-def read(key: str, content: bytes, change: Callable[[bytes], bytes] = bytes) -> Outcome | None:
-    """Return the result that is kept as ``content`` under ``key``, made of its JSON as ``change`` returns it.
+def read(key: str, content: bytes) -> Outcome | None:
+    """Return the result that is kept as ``content`` under ``key``; whether it is intact is for whoever takes it.
 
-    None where it is none of ours, of another version or damaged, or names what is not there. That one is whole and not
-    signed by this home or its team is said, once in a process.
+    None where it is none of ours, of another version or damaged. That one is whole and not signed by this home or its
+    team is said, once in a process.
     """
     head, _, text = content.partition(b"\n")
     kind, digest, signature, *_ = [*head.decode(errors="replace").split(" "), "", ""]
@@ -56,11 +56,9 @@ def read(key: str, content: bytes, change: Callable[[bytes], bytes] = bytes) -> 
     if not is_signed("result", {"key": key, "kind": kind, "sha256": digest}, [signature]):
         _warn_unsigned()
         return None
-    try:
-        value = KINDS[kind].model_validate_json(change(text))
-    except (ValueError, LookupError, RecursionError):
-        return None
-    return value if value.intact() else None
+    with suppress(ValueError, RecursionError):
+        return KINDS[kind].model_validate_json(text)
+    return None
 
 
 @cache
@@ -70,9 +68,6 @@ def _warn_unsigned() -> None:
         "one EVENFOLD_SIGNING_KEY, such as %s prints.",
         NEW_KEY,
     )
-
-
-Naming = dict[str, Any]  # an object of a result that names a split by its ``uri``, or a file by ``path`` and ``sha256``
 
 
 class Bucket:
@@ -100,11 +95,18 @@ class Bucket:
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
         content = self._get(f"results/{key}.json")
-        return None if content is None else read(key, content, lambda text: _changed(text, self._fetched))
+        value = None if content is None else read(key, content)
+        for file in value.files if value else ():
+            held = None if file.intact() else self._get(f"files/{file.sha256}")
+            if held is not None and hashlib.sha256(held).hexdigest() == file.sha256:
+                write_aside(file.path, partial(Path.write_bytes, data=held))
+        return value if value is not None and value.intact() else None
 
     def keep(self, key: str, value: Outcome) -> None:
         """Keep a result and the files that it names under ``key``; the result itself last."""
-        self._put(f"results/{key}.json", written(key, value, lambda text: _changed(text, self._sent)))
+        for file in value.files:
+            self._put(f"files/{file.sha256}", file.path.read_bytes())
+        self._put(f"results/{key}.json", written(key, value))
 
     def fetch_splits(self, name: str) -> None:
         """Fetch every version of a split that is not here."""
@@ -162,36 +164,6 @@ class Bucket:
                 raise LookupError(f"{name} {version} is no ZIP file") from None
             settle(Path(aside, version), folder)
 
-    def _fetched(self, naming: Naming) -> Naming:
-        if "uri" in naming:
-            folder = self._inside(naming["uri"], in_splits=True)
-            self._fetch_split(folder.parent.name, folder.name)
-            return naming | {"uri": str(folder)}
-        path = self._inside(naming["path"], in_splits=False)
-        if not path.exists() or sha256(path) != naming["sha256"]:
-            content = self._get(f"files/{naming['sha256']}")
-            if content is None or hashlib.sha256(content).hexdigest() != naming["sha256"]:
-                raise LookupError(naming["path"])
-            write_aside(path, lambda aside: aside.write_bytes(content))
-        return naming | {"path": str(path)}
-
-    def _inside(self, name: Any, in_splits: bool) -> Path:
-        """Return the place of the mirror that a result names: ``splits/NAME/VERSION`` of a split, elsewhere of a file.
-
-        Raises LookupError for any other: whoever may write to the bucket wrote it, and what it names is written to.
-        """
-        parts = Path(str(name)).parts
-        inside = isinstance(name, str) and ".." not in parts and not Path(name).is_absolute()
-        if not inside or (parts[:1] == ("splits",)) != in_splits or (in_splits and len(parts) != 3):
-            raise LookupError(f"it names {str(name)[:200]!r}, which is not the place of a result")
-        return Path(self.here, name)
-
-    def _sent(self, naming: Naming) -> Naming:
-        where = "uri" if "uri" in naming else "path"
-        if where == "path":
-            self._put(f"files/{naming['sha256']}", Path(naming["path"]).read_bytes())
-        return naming | {where: Path(naming[where]).relative_to(self.here).as_posix()}
-
     def _get(self, name: str) -> bytes | None:
         with self._reached():
             try:
@@ -217,15 +189,6 @@ class Bucket:
                 f"{self.url} cannot be used ({type(error).__name__}: {error}); correct EVENFOLD_RESULTS, "
                 "the endpoint (AWS_ENDPOINT_URL) or the credentials."
             ) from error
-
-
-def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:
-    """Return a result as JSON with every name of a file or a split changed, wherever it stands."""
-
-    def hook(naming: Naming) -> Naming:
-        return change(naming) if "uri" in naming or {"path", "sha256"} <= set(naming) else naming
-
-    return json.dumps(json.loads(text, object_hook=hook)).encode()
 
 
 R = TypeVar("R")
@@ -256,10 +219,14 @@ def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]
 
 def ready(key: str) -> Outcome | None:
     """Return what is kept under ``key``, here or in the shared bucket; None where there is none to trust."""
-    home, value = Home.here(), None
+    home = Home.here()
     with suppress(OSError):
         value = read(key, (home.results / key).read_bytes())
-    if value is None and (bucket := bucket_of(home)) and (value := bucket.result(key)):
+        if value is not None and value.intact():
+            return value
+    bucket = bucket_of(home)
+    value = bucket.result(key) if bucket else None
+    if value is not None:
         keep(key, value)
     return value
 

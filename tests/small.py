@@ -103,7 +103,7 @@ def final_of(model: Any, key: str = "a" * 64) -> FinalModel:
     path = Home.here().shared / "models" / f"{key}.skops"
     path.parent.mkdir(parents=True, exist_ok=True)
     skops.io.dump(model, path)
-    made = FinalModel(key=key, file=KeptFile(path=str(path), sha256=sha256(path)), n_train=9)
+    made = FinalModel(key=key, file=KeptFile(name=f"models/{key}.skops", sha256=sha256(path)), n_train=9)
     return made.model_copy(update={"signature": sign("model", made.claim)})
 
 

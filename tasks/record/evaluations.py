@@ -98,7 +98,7 @@ def _require_models(split: SplitRef, work: Work, models: dict[str, FinalModel]) 
                 f"there is no {name!r} to keep a model of; name them 'all rows' or as splits are called: "
                 f"{next(iter(titles))!r} and so on."
             )
-        require_final(work, model, name, [titles.get(name)])
+        require_final(work, model, name, [titles.get(name, "all rows")])
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def forgeries(fine: Any, other: Any, content: bytes) -> dict[str, Callable[[], A
     def laid(signature: str, content: bytes = content, path: Path = place, key: str = fine.key) -> FinalModel:
         place.unlink(missing_ok=True)
         (place if path == place else outside).write_bytes(content)
-        file = KeptFile(path=str(path), sha256=sha256(content).hexdigest())
+        name = fine.file.name if path == place else str(path)
+        file = KeptFile.model_construct(name=name, sha256=sha256(content).hexdigest())
         return FinalModel(key=key, file=file, n_train=9, signature=signature)
 
     def by_another() -> FinalModel:
@@ -80,7 +81,7 @@ def forgeries(fine: Any, other: Any, content: bytes) -> dict[str, Callable[[], A
         "a link in its place": lambda: replaced(lambda: place.symlink_to(outside)),
         "a pipe in its place": lambda: replaced(lambda: os.mkfifo(place)),
         "a file elsewhere": lambda: laid(fine.signature, path=outside),
-        "a device": lambda: fine.model_copy(update={"file": KeptFile(path="/dev/zero", sha256=fine.file.sha256)}),
+        "a device": lambda: fine.model_copy(update={"file": fine.file.model_copy(update={"name": "/dev/zero"})}),
         "a key that climbs": lambda: laid(fine.signature, path=outside, key="../../outside/evil"),
         "by whoever reads it": lambda: laid(sign("model", laid("").claim)),
     }
@@ -109,7 +110,7 @@ def kept(key: str) -> Any:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.write_bytes(skops.io.dumps(Ridge()))
-    made = FinalModel(key=key, file=KeptFile(path=str(path), sha256=sha256(path)), n_train=9)
+    made = FinalModel(key=key, file=KeptFile(name=f"models/{key}.skops", sha256=sha256(path)), n_train=9)
     return made.model_copy(update={"signature": sign("model", made.claim)})
 
 

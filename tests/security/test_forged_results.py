@@ -1,19 +1,16 @@
 """A forged file among shared results runs nothing, and the result is computed again."""
 
 import hashlib
-import io
 import json
 import re
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import pytest
 from evenfold.tasks import Home
-from evenfold.tasks.outcomes import SplitAudit
+from evenfold.tasks.outcomes import FitResult, SplitAudit
 from evenfold.tasks.runtime.signing import sign
-from evenfold.tasks.store import Bucket, _warn_unsigned, kept, ready
+from evenfold.tasks.store import _warn_unsigned, kept, ready
 
 KEY = "score/forged"
 AUDIT = SplitAudit(
@@ -68,49 +65,42 @@ def test_a_forged_result_runs_nothing_and_is_made_anew(
     assert not mark.exists()
 
 
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"path": "{outside}/victim"},
-        {"path": "../victim"},
-        {"path": "scores/../../victim"},
-        {"path": "splits/flights/1.0/manifest.json"},
-        {"path": 7},
-        {"uri": "../../splits"},
-        {"uri": "splits/flights/.."},
-        {"uri": "1.0"},
-        {"uri": "{outside}/splits/1.0"},
-        {"uri": ["splits"]},
-    ],
-    ids=str,
-)
-def test_a_forged_result_of_a_bucket_writes_nothing_outside_of_the_results(
-    named: Any, home: Home, tmp_path: Path
+@pytest.fixture
+def place(home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Share results in a bucket of this test's own; return its folder."""
+    monkeypatch.setenv("EVENFOLD_RESULTS", f"memory://{home.path.parent.name}")
+    return f"/{home.path.parent.name}"
+
+
+def put(place: str, name: object, held: bytes, digest: str) -> None:
+    """Put a fit whose predictions are called so, and have these bytes."""
+    store = fsspec.filesystem("memory")
+    fit = {"key": "f" * 64, "split_id": "0", "fingerprint": "0", "model": {}, "i": 0}
+    fit |= {"predictions": {"name": name, "sha256": digest}}
+    store.pipe_file(f"{place}/results/{KEY}.json", packed("FitResult", fit))
+    store.pipe_file(f"{place}/files/{digest}", held)
+
+
+NAMES = ["{outside}/victim", "../victim", "scores/../../victim", "splits/flights/1.0/manifest.json", "scores/a", 7]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_forged_result_of_a_bucket_writes_nothing_but_results(
+    name: object, place: str, home: Home, tmp_path: Path
 ) -> None:
-    store, url = fsspec.filesystem("memory"), f"memory://{tmp_path.name}"
-    digest = hashlib.sha256(b"evil").hexdigest()
-    named = {
-        name: str(value).format(outside=tmp_path) if isinstance(value, str) else value for name, value in named.items()
-    }
-    place = f"/{tmp_path.name}"
-    store.pipe_file(f"{place}/files/{digest}", b"evil")
-    zipped = io.BytesIO()
-    with zipfile.ZipFile(zipped, "w") as archive:
-        archive.writestr("manifest.json", "evil")
-    for split in ("splits/flights/..", "splits/../splits", "splits/splits/1.0"):
-        store.pipe_file(f"{place}/{split}.zip", zipped.getvalue())
-    result = {"predictions": named | {"sha256": digest}}
-    store.pipe_file(f"{place}/results/{KEY}.json", packed("FitResult", result))
-    mirror = tmp_path / "mirrors" / "mirror"
-    assert Bucket(url, mirror).result(KEY) is None
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(home.path)]
-    assert [path.name for path in files] == [".creates-only"]
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    name = name.format(outside=tmp_path) if isinstance(name, str) else name
+    put(place, name, b"evil", hashlib.sha256(b"evil").hexdigest())
+    assert ready(KEY) is None
+    new = {path for path in tmp_path.rglob("*") if path.is_file()} - before
+    assert {path.name for path in new if path.suffix != ".lock"} == {".creates-only", "signing.key"}
 
 
-def test_a_file_of_a_bucket_with_other_bytes_is_not_written(home: Home, tmp_path: Path) -> None:
-    store, digest = fsspec.filesystem("memory"), hashlib.sha256(b"right").hexdigest()
-    store.pipe_file(f"/{tmp_path.name}/files/{digest}", b"wrong")
-    result = {"predictions": {"path": "scores/a", "sha256": digest}}
-    store.pipe_file(f"/{tmp_path.name}/results/{KEY}.json", packed("FitResult", result))
-    assert Bucket(f"memory://{tmp_path.name}", tmp_path / "mirror").result(KEY) is None
-    assert not (tmp_path / "mirror" / "scores").exists()
+def test_a_file_of_a_bucket_is_fetched_where_it_is_what_was_signed(place: str, home: Home) -> None:
+    name, digest = f"scores/{'a' * 64}.parquet", hashlib.sha256(b"right").hexdigest()
+    put(place, name, b"wrong", digest)
+    assert ready(KEY) is None
+    assert not home.scores.exists()
+    put(place, name, b"right", digest)
+    assert isinstance(fit := ready(KEY), FitResult)
+    assert (fit.predictions.path, fit.predictions.path.read_bytes()) == (home.shared / name, b"right")

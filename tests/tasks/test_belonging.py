@@ -90,7 +90,7 @@ def test_a_model_of_a_recipe_with_other_metrics_is_the_same_model(path: str, hom
     """Nothing is learnt from them. One that was kept before models said so belongs to its very recipe alone."""
     made = folds_of(path)
     evaluation = aggregate.fn(made, [fit_fold.fn(made, i, RIDGE) for i in made.splits()])
-    final, second = (fit_final.fn(made, RIDGE | {"metrics": ["neg_mean_absolute_error"]}, i) for i in (None, 1))
+    final, second = (fit_final.fn(made, RIDGE | {"metrics": ["neg_mean_absolute_error"]}, i) for i in ("all rows", 1))
     run = record_evaluation.fn(made, evaluation, models={"all rows": final, "fold 1": second}).run_id
     assert register_model.fn(made, RIDGE, final, run_id=run).version == "1"
     earlier = FinalModel.model_validate(final.model_dump(exclude={"learnt"}))

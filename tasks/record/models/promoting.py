@@ -53,7 +53,7 @@ def check_model(
     Raises SplitError, and EvaluationError for a model of something else.
     """
     work = work_of(split, model)
-    require_final(work, final, "final", [None])
+    require_final(work, final, "final", ["all rows"])
     new = _New(split, work, final, champion, _recorded(champion), metric, tuple(estimates))
     checks: dict[str, Callable[[], Outcome]] = {
         "lower_score": new.lower_score,

@@ -212,7 +212,7 @@ def register_model(
     ``decision`` was made against, and EvaluationError for a ``final`` of another recipe or split.
     """
     name, work = name or split.name, work_of(split, model)
-    require_final(work, final, "final", [None, *split.splits()])
+    require_final(work, final, "final", ["all rows", *split.splits()])
     registered = RegisteredModel(tracker_of(split), name)
     client = registered.client
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: client.get_run(run_id).data.tags.get(RUN_KEY, run_id)}
