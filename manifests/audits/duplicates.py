@@ -22,17 +22,10 @@ from .findings import Found, KeepTogether, Outcome, needed
 from .sample import BY_CHANCE, Sample, canonical_features, crossings
 
 MOST_SAMPLED = 200_000
-TENTHS, COSTS = 10, 0.02  # what so small a share of the rows may cost at most is a note
-LEAST_SHARE, LEAST_PAIRS = 0.003, 3
+LEAST_SHARE = 0.003
 NEIGHBOURS = 6  # the distance to the sixth nearest row is what is usual around a row
-CHANCE = 0.05  # of the least share that is reported, what chance may be expected to bring forth
-SLACK = 1.5  # how much further than that, in the logarithm of distance, a pair must lie
-LEAST_COLUMNS, MOST_DIMENSIONS, PROJECTED = 3, 16, 6
+LEAST_COLUMNS, PROJECTED = 3, 6
 MOST_SEARCHED = 20_000  # rows that are searched in up to 16 dimensions
-LEAST_VALUES, MOST_VALUES = 30, 300  # of a fine number, by the rows
-STEP, RANKED = 16, 0.2  # numbers between two ranked ones, and the weight of their own rank
-LEAST_DISTINCT = 10  # numbers of fewer values are compared as categories are
-MOST_ASKED, LEAST_ASKED = 2_000, 2  # rows that are asked first, and how many must have a twin
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +80,7 @@ def duplicate_rows(features: Features) -> Outcome:
         f"{have} exactly the features of a row on the other side of a split ({listed(names, most=4)}), in "
         f"{where_they_are}; drop the repeats, or keep them together as a group."
     )
-    harmless = joined.columns.target is not None and (share < COSTS or not _targets_are_related(joined, units))
+    harmless = joined.columns.target is not None and (share < 0.02 or not _targets_are_related(joined, units))
     return Found(n, message, figures, KeepTogether(units), harmless)
 
 
@@ -95,7 +88,7 @@ def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
     """Return whether the targets of rows of one unit are alike more often, or less, than chance has it."""
     name = str(joined.columns.target)
     target = target_of(name, joined.column(name))
-    codes = np.floor(np.nan_to_num(target.outcomes[:, 0]) * TENTHS) if target.numeric else target.values
+    codes = np.floor(np.nan_to_num(target.outcomes[:, 0]) * 10) if target.numeric else target.values
     rows = np.flatnonzero((units >= 0) & target.present)
     rows = rows[np.argsort(units[rows], kind="stable")]
     pairs = units[rows[:-1]] == units[rows[1:]]
@@ -117,7 +110,7 @@ def near_duplicates(sample: Sample) -> Outcome:
     pairs, n = _nearest_pairs(columns), sample.rows.size
     units = sample.units(np.where(np.isin(np.arange(n), pairs), joined_by(*pairs, n), -1))  # whom a chain joins is one
     apart, places, where = crossings(sample.joined, units)
-    if apart < max(LEAST_SHARE * n, 2 * LEAST_PAIRS):
+    if apart < max(LEAST_SHARE * n, 6):
         return None
     message = (
         f"{apart:,} rows ({apart / n:.1%}) nearly repeat a row on the other side of a split: they are much nearer to "
@@ -129,7 +122,7 @@ def near_duplicates(sample: Sample) -> Outcome:
 
 def _is_fine(column: Column) -> bool:
     """Return whether a number has so many values that equal or close ones are no accident of its units."""
-    least = max(LEAST_VALUES, min(column.values.size // 10, MOST_VALUES))
+    least = max(30, min(column.values.size // 10, 300))
     return column.kind != "category" and column.n_levels >= least
 
 
@@ -157,13 +150,13 @@ def _nearest_pairs(columns: list[Column]) -> tuple[Codes, Codes]:
     """Return the pairs of rows that are nearer to each other than chance puts rows of such a density."""
     seen = space = _space(columns)
     rows, dimensions = space.shape
-    if dimensions > (MOST_DIMENSIONS if rows <= MOST_SEARCHED else PROJECTED):
+    if dimensions > (16 if rows <= MOST_SEARCHED else PROJECTED):
         signs = 1.0 - 2.0 * Stream(0, AUDITING, 8).below(2, dimensions * PROJECTED)
         seen = space @ signs.reshape(dimensions, PROJECTED)
     tree, every = cKDTree(seen), np.arange(rows)
-    some = np.sort(Stream(0, AUDITING, 5).permutation(len(space))[:MOST_ASKED])
+    some = np.sort(Stream(0, AUDITING, 5).permutation(len(space))[:2_000])
     _, near, limit = _twins(space, tree, some)
-    if some.size < rows and np.count_nonzero(near > limit) < LEAST_ASKED:
+    if some.size < rows and np.count_nonzero(near > limit) < 2:
         return every[:0], every[:0]
     nearest, near, _ = _twins(space, tree, every)
     twins = every[near > limit]
@@ -186,14 +179,15 @@ def _twins(space: Array, tree: Any, rows: Codes) -> tuple[Codes, Array, float]:
         return nearest, near, np.inf
     # The largest of five exponential numbers of a rate has its median at rate * t = 2.045, which copies hardly move.
     rate = -np.log(1.0 - 0.5 ** (1.0 / (NEIGHBOURS - 1))) / max(float(np.median(near[fit])), 1e-9)
-    return nearest, near, SLACK * float(np.log((NEIGHBOURS - 1) / (CHANCE * LEAST_SHARE))) / rate
+    # Half as far again, in the logarithm of distance, as chance takes a twentieth of the least share that is reported.
+    return nearest, near, 1.5 * float(np.log((NEIGHBOURS - 1) / (0.05 * LEAST_SHARE))) / rate
 
 
 def _space(columns: list[Column]) -> Array:
     """Return rows as points: the ranks of numbers (0 to 1), and categories so that two levels lie about 1/2 apart."""
     axes: list[Array] = []
     for i, column in enumerate(columns):
-        if column.kind != "category" and column.n_levels >= LEAST_DISTINCT:
+        if column.kind != "category" and column.n_levels >= 10:
             axes += _ranked(column)
         elif column.kind != "category" or column.n_levels <= column.values.size / 3:
             places = Stream(0, AUDITING, 7, i).uniform(2 * (column.n_levels + 1)).reshape(-1, 2)
@@ -209,7 +203,7 @@ def _ranked(column: Column) -> list[Array]:
     ends, values = np.cumsum(np.bincount(codes)), np.empty(column.n_levels)
     values[codes] = column.values[~missing]
     places = (np.diff(ends, prepend=0) / -2.0 + ends) / codes.size  # of each level, as ``ranks_of`` has them
-    knots = np.unique(np.searchsorted(ends, np.append(np.arange(0, codes.size, STEP), codes.size - 1), side="right"))
-    between = (1.0 - RANKED) * np.interp(values, values[knots], places[knots]) + RANKED * places
+    knots = np.unique(np.searchsorted(ends, np.append(np.arange(0, codes.size, 16), codes.size - 1), side="right"))
+    between = 0.8 * np.interp(values, values[knots], places[knots]) + 0.2 * places
     ranks[~missing] = between[codes]
     return [ranks] + ([0.5 * missing.astype(np.float64)] if missing.any() else [])

@@ -20,10 +20,8 @@ from .duplicates import Features
 from .findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
 from .sample import crossings, where
 
-LETTERS, COMMONER, MISSPELLED = 6, 4, 0.005
 BUT_FOR = "but for case, blanks, padding, accents or punctuation"
 ID_LIKE, LEAST_ROWS = 0.99, 50
-EXPECTED_REPEATS, LONG_NUMBERS = 10, 10**9
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
@@ -127,12 +125,12 @@ def _misspelled(names: list[str], rows: NDArray[np.int64]) -> dict[int, int]:
     of, twins = dict[str, int](), dict[int, int]()
     for i in np.argsort(-rows, kind="stable").tolist():
         name = names[i].casefold().strip()
-        if len(name) >= LETTERS and not any(letter.isdigit() for letter in name):
+        if len(name) >= 6 and not any(letter.isdigit() for letter in name):
             for form in (name, *(name[:at] + name[at + 1 :] for at in range(len(name)))):
                 other = of.setdefault(form, i)
-                if other != i and COMMONER * rows[i] <= rows[other]:
+                if other != i and 4 * rows[i] <= rows[other]:
                     twins[i] = other
-    return twins if len(twins) > 1 and rows[[*twins]].sum() >= MISSPELLED * rows.sum() else {}
+    return twins if len(twins) > 1 and rows[[*twins]].sum() >= 0.005 * rows.sum() else {}
 
 
 def spelled_alike(column: pa.Array) -> pa.Array:
@@ -211,8 +209,8 @@ def _numbers_rows(column: pa.ChunkedArray) -> bool:
     if not pa.types.is_integer(column.type):
         return True
     least, most = pc.min_max(column).as_py().values()
-    # n numbers drawn from a range of R repeat one another about n^2 / 2R times.
-    return bool(least >= LONG_NUMBERS or len(column) ** 2 >= 2 * EXPECTED_REPEATS * (most - least + 1))
+    # n numbers drawn from a range of R repeat one another about n^2 / 2R times: ten are expected.
+    return bool(least >= 10**9 or len(column) ** 2 >= 20 * (most - least + 1))
 
 
 def _distinct(column: pa.ChunkedArray) -> float:

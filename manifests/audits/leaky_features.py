@@ -15,17 +15,9 @@ from .findings import DropFeatures, Found, Outcome, needed
 from .relatives import CHANCE
 from .sample import FEWEST_ROWS, LEAST_ROWS, Sample, predict_from_all, predict_from_one, usable
 
-TARGET_LIKE = 0.999
 # Scores from which a single feature is looked at, by whether the target is a number.
 GIVES_IT_AWAY = {False: 0.95, True: 0.96}
-# So far below it no other block makes up for the first; a small tree cuts a number into no more ranges than these.
-FAR, RANGES = 0.2, 256
-SURELY, ERRORS = 0.94, 1.64  # an AUC of so few rows may not be so many standard errors from it
-# How much better it must be than the best other feature, and than all the others together.
-STANDS_ALONE = {False: 0.04, True: 0.15}
-# Where several features give the target away, all the others together must be worse than this.
-OTHERS_KNOW_LITTLE = {False: 0.85, True: 0.60}
-ROWS_A_LEVEL = 20  # categories of fewer rows a level name entities, which is another check's question
+RANGES = 256  # a small tree cuts a number into no more
 
 
 def target_like_features(sample: Sample) -> Outcome:
@@ -58,7 +50,7 @@ def _copies(sample: Sample) -> dict[str, float]:
     """Return the features that order the rows, all with a target, as the target does, and how nearly."""
     columns = map(sample.clock, sample.features)
     likeness = {column.name: _likeness(column, sample.target) for column in columns if column.kind != "time"}
-    return {name: value for name, value in likeness.items() if value >= TARGET_LIKE}
+    return {name: value for name, value in likeness.items() if value >= 0.999}
 
 
 def _likeness(column: Column, target: Target) -> float:
@@ -90,7 +82,7 @@ def giveaway_features(sample: Sample) -> Outcome:
     least = GIVES_IT_AWAY[target.numeric]
     if not target.numeric:  # above .94 by 1.64 standard errors, with as many rows as the rarest class has
         rarest = np.minimum(target.outcomes.sum(axis=0), (1.0 - target.outcomes).sum(axis=0)).min()
-        least = max(least, SURELY + ERRORS * float(np.sqrt(SURELY * (1.0 - SURELY) / max(rarest, 1.0))) / 2.0)
+        least = max(least, 0.94 + 1.64 * float(np.sqrt(0.94 * 0.06 / max(rarest, 1.0))) / 2.0)
     alike = {name: score for name, score in scores.items() if score >= least}
     copies = _copies(replace(sample, features=tuple(alike)))
     new = {name: score for name, score in alike.items() if name not in copies}
@@ -103,8 +95,9 @@ def giveaway_features(sample: Sample) -> Outcome:
     together = (0.0 if target.numeric else 0.5) if guess is None else target.score(guess)
     ranked = sorted(scores.values(), reverse=True)
     best_of_others = max([together, *ranked[1:2]]) if len(alike) == 1 else together
-    knows_little = len(alike) == 1 or together < OTHERS_KNOW_LITTLE[target.numeric]
-    if not (knows_little and ranked[len(alike) - 1] - best_of_others >= STANDS_ALONE[target.numeric]):
+    # Where several give the target away, all the others together must know little; and each is better than any other.
+    knows_little = len(alike) == 1 or together < (0.60 if target.numeric else 0.85)
+    if not (knows_little and ranked[len(alike) - 1] - best_of_others >= (0.15 if target.numeric else 0.04)):
         listing = listed(f"{name} ({score:.3f})" for name, score in alike.items())
         return Found(0, f"{listing} tell much of {target.name!r} alone ({target.measure}), as other features do.")
     listing = listed(f"{name} ({target.measure} {score:.3f})" for name, score in new.items())
@@ -119,10 +112,10 @@ def _scores(sample: Sample) -> dict[str, float]:
     # Every outcome must vary outside each block, so that there is something to learn.
     if target.outcomes.size < LEAST_ROWS or not all(rows.size and np.ptp(rows, axis=0).all() for rows in outside):
         return {}
-    return {
+    return {  # categories of fewer than 20 rows a level name entities, which is another check's question
         column.name: _score_alone(column, target, sample.blocks)
         for column in sample.feature_columns()
-        if column.n_levels and (column.kind != "category" or column.values.size >= ROWS_A_LEVEL * column.n_levels)
+        if column.n_levels and (column.kind != "category" or column.values.size >= 20 * column.n_levels)
     }
 
 
@@ -132,8 +125,8 @@ def _score_alone(column: Column, target: Target, blocks: Codes) -> float:
     if column.kind != "category" and column.n_levels > RANGES:
         levels = Column(column.name, "category", column.places * RANGES // 1)
     coarse = target.take(first).score(predict_from_one(levels, target.outcomes, first))
-    if target.outcomes[first].sum(axis=0).min() >= LEAST_ROWS and coarse < GIVES_IT_AWAY[target.numeric] - FAR:
-        return coarse
+    if target.outcomes[first].sum(axis=0).min() >= LEAST_ROWS and coarse < GIVES_IT_AWAY[target.numeric] - 0.2:
+        return coarse  # no other block makes up for that
     predicted = np.empty_like(target.outcomes)
     for block in np.unique(blocks):
         predicted[blocks == block] = predict_from_one(column, target.outcomes, blocks == block)
@@ -141,14 +134,8 @@ def _score_alone(column: Column, target: Target, blocks: Codes) -> float:
 
 
 EXACT, SHORT = 0.998, 0.99  # share of the target's variance, out of fold: of a sum, and of one of at most three terms
-OF_ALONE = 0.5  # of what the best column alone leaves, at most: else it is a law of that one, and no sum
-FEW, SAME = 3, 1.05  # terms, and how far the weights of a sum that is not exact may differ: nature's laws weigh
-ROUNDED, SIMPLE = 0.9999, 0.1  # powers of a product are halves or whole, but for so much of one, or it is exact
-LEAST_OF_THE_ROWS, ROWS_A_COLUMN = 0.9, 4  # that must have a value in a column that takes part
-ALONE = 0.997  # R² or rank correlation of a single feature, from which it is the target in other units
-MOST_BANDS, OUT_OF_BAND, MOST_SHOWN = 200, 0.02, 8
-MOST_PRODUCTS = 2e9  # rows times the square of columns
-NUMBER = r"([-+]?\d+\.?\d*)\s?([kKmM]?)"
+LEAST_OF_THE_ROWS = 0.9  # that must have a value in a column that takes part
+MOST_SHOWN = 8
 
 
 def computed_target(learned: Sample) -> Outcome:
@@ -173,7 +160,7 @@ def computed_target(learned: Sample) -> Outcome:
 
 
 def _are_enough(rows: int, n: int) -> bool:
-    return rows >= max(LEAST_ROWS, ROWS_A_COLUMN * n) and rows * n**2 <= MOST_PRODUCTS
+    return rows >= max(LEAST_ROWS, 4 * n) and rows * n**2 <= 2e9
 
 
 def _numbers(sample: Sample) -> Iterator[Column]:
@@ -181,7 +168,8 @@ def _numbers(sample: Sample) -> Iterator[Column]:
     for column in sample.feature_columns():
         values = column.values
         if column.kind == "category":  # 780 of '€ 0.78k p.m.'
-            parts = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True).str.extract(NUMBER)
+            texts = pd.Series(column.texts, dtype=object).str.replace("[,']", "", regex=True)
+            parts = texts.str.extract(r"([-+]?\d+\.?\d*)\s?([kKmM]?)")
             thousands = parts[1].str.lower().map({"k": 1e3, "m": 1e6}).fillna(1.0)
             values = column.by_level(parts[0].astype(float) * thousands)
         if column.kind == "time" and np.nanmax(np.abs(values), initial=0) > 1e9:
@@ -195,7 +183,7 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
     for column in numbers:
         present = np.isfinite(column.values)
         alike = correlation(column.places[present], target.outcomes[present, 0])
-        if column.n_levels > LEAST_ROWS / 5 and abs(alike) > ALONE:
+        if column.n_levels > LEAST_ROWS / 5 and abs(alike) > 0.997:
             signs[column.name] = f"{column.name} puts the rows in its order (rank correlation {alike:.3f})"
             score = max(score, abs(alike))
     order = np.argsort(target.values, kind="stable")
@@ -203,7 +191,7 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
         codes = column.codes[order]
         sizes = np.unique(codes, return_counts=True)[1]
         rest, cuts = order.size - int(sizes.max()), sizes.size - 1
-        if 2 <= cuts < min(MOST_BANDS, 0.1 * rest) and np.count_nonzero(np.diff(codes)) <= cuts + OUT_OF_BAND * rest:
+        if 2 <= cuts < min(200, 0.1 * rest) and np.count_nonzero(np.diff(codes)) <= cuts + 0.02 * rest:
             signs.setdefault(column.name, f"{column.name} cuts it into {sizes.size} bands that do not overlap")
             score = 1.0
     return (listed(signs.values()), [*signs], score) if signs else None
@@ -229,10 +217,10 @@ def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], flo
             chosen, score, alone = best
             names = [*terms.columns[chosen]]
             sizes = np.abs(weights := LinearRegression().fit(terms[names], outcome).coef_)
-            if score < EXACT and sizes.max() > SAME * sizes.min():
-                continue
-            if of is np.log and score < ROUNDED and np.abs(2.0 * sizes - np.round(2.0 * sizes)).max() > SIMPLE:
-                continue  # records fall by the years, and times rise with a power of the distance
+            if score < EXACT and sizes.max() > 1.05 * sizes.min():
+                continue  # a sum that is not exact: nature's laws weigh
+            if of is np.log and score < 0.9999 and np.abs(2.0 * sizes - np.round(2.0 * sizes)).max() > 0.1:
+                continue  # neither halves nor whole: records fall by the years, and times rise with a power of distance
             fit = f"R² {score:.4f} out of fold, the best of them alone {alone:.3f}{', of logarithms' * (of is np.log)}"
             return f"{_written(dict(zip(names, weights, strict=True)), of is np.log)} ({fit})", names, score
     return None
@@ -267,9 +255,9 @@ def _sum(X: Array, outcome: Array, blocks: Codes) -> tuple[list[int], float, flo
         if fewer and np.square(left_of(centred, X[:, fewer])).sum() <= most_left:
             chosen.remove(column)
     score = _explained(X[:, chosen], outcome, blocks)
-    if score < (SHORT if len(chosen) <= FEW else EXACT) or 1.0 - score > OF_ALONE * (1.0 - alone):
-        return None
-    return chosen, score, alone
+    # What leaves half of what the best column alone leaves is a law of that one, and no sum.
+    short = len(chosen) <= 3
+    return None if score < (SHORT if short else EXACT) or 1.0 - score > 0.5 * (1.0 - alone) else (chosen, score, alone)
 
 
 def _explained(X: Array, outcome: Array, blocks: Codes) -> float:

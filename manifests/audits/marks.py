@@ -19,11 +19,7 @@ from .columns import LEAST_LEVELS, Array, Codes, Column, correlation, f_chance, 
 from .findings import DropFeatures, Found, Outcome, needed
 from .sample import BY_CHANCE, Sample
 
-LEAST_ROWS, LEAST_SHARE = 10, 0.01
-PURE, USUAL, OF_ITS_CLASS = 0.99, 0.7, 0.1
-COMMON = 0.2  # share of the rows that have one value, from which another value is a mark
-ELSEWHERE = 0.2  # of the variance between the other levels: beyond it the column is a strong feature
-LEAST_EFFECT, NAMES_ROWS, MORE_DIGITS = 0.1, 0.8, 2
+PURE = 0.99
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +59,14 @@ def _marks(sample: Sample) -> Iterator[Mark]:
         gaps += ~present
         if column.kind != "category":
             yield Mark(repr(column.name), column.name, column.codes + 1, (), column)
-            more = column.decimals >= np.median(column.decimals) + MORE_DIGITS
+            more = column.decimals >= np.median(column.decimals) + 2
             yield Mark(f"more digits than usual in {column.name!r}", column.name, more.astype(np.int64))
         else:
             yield Mark(repr(column.name), column.name, column.codes + 1, (None, *column.texts))
             for word, holds in _words_of(column).items():
                 yield Mark(f"word {shown(word)} in {column.name!r}", column.name, holds.astype(np.int64))
         sizes = np.bincount(column.codes[present], minlength=1)
-        if sizes.max() >= COMMON * present.size:
+        if sizes.max() >= 0.2 * present.size:
             usual = column.codes == sizes.argmax()
             words = f"another value than {_written(column, column.values[usual][0])} in {column.name!r}"
             yield Mark(words, column.name, (present & ~usual).astype(np.int64), (..., True))
@@ -81,20 +77,18 @@ def _marks(sample: Sample) -> Iterator[Mark]:
         yield Mark("the number of gaps in a row", "gaps", gaps, tuple(range(int(gaps.max()) + 1)))
 
 
-WORDS = 2  # of a text, on average
-MOST_WORDS, MOST_PARTS = 100, 12
 PIECES = r"\d+|[^\W\d_]+"  # of a text: what separators set off, and digits from letters
 
 
 def _words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
-    """Return the rows that hold each of the commonest words of a text of several; at most 100 words."""
+    """Return the rows that hold each of the commonest words of texts of two or more on average; at most 100 words."""
     held = [set(re.findall(r"\w+", text.casefold())) for text in column.texts]
-    if not held or np.mean([len(words) for words in held]) < WORDS:
+    if not held or np.mean([len(words) for words in held]) < 2:
         return {}
     counts = Counter(word for words in held for word in words)
     return {
         word: column.by_level([float(word in words) for words in held]) > 0
-        for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_WORDS]
+        for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:100]
         if 1 < count < len(held)
     }
 
@@ -111,7 +105,7 @@ def parts_of(column: Column, regular: bool = False) -> Iterator[tuple[str, str, 
         pieces = texts.map(list)
     if not len(texts) or (regular and (pieces.str.len() == pieces.str.len().mode()[0]).mean() < 0.9):
         return
-    most = min(int(pieces.str.len().max()), MOST_PARTS)
+    most = min(int(pieces.str.len().max()), 12)
     parts = [(f"part {i + 1}", f"[{i}]", pieces.str[i]) for i in range(most)]
     first = [(i, pieces.str[:i].str.join("").replace("", None)) for i in range(2, most)]
     parts += [(f"the first {i} parts", f"[:{i}].str.join('')", part) for i, part in first]
@@ -126,13 +120,13 @@ def _written(column: Column, value: float) -> str:
 
 def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
     classes = np.unique(sample.target.values, return_inverse=True)[1]
-    base, least = np.bincount(classes) / classes.size, max(LEAST_ROWS, LEAST_SHARE * classes.size)
+    base, least = np.bincount(classes) / classes.size, max(10, 0.01 * classes.size)
     table = np.bincount(mark.codes * base.size + classes, minlength=(mark.codes.max() + 1) * base.size)
     table = table.reshape(-1, base.size)
     sizes, top, most = table.sum(axis=1), table.max(axis=1), table.argmax(axis=1)
     usual = base[most]
-    pure = (sizes >= least) & (top >= PURE * sizes) & (usual <= USUAL)
-    pure &= (top >= OF_ITS_CLASS * usual * classes.size) & (sizes < classes.size)
+    pure = (sizes >= least) & (top >= PURE * sizes) & (usual <= 0.7)
+    pure &= (top >= 0.1 * usual * classes.size) & (sizes < classes.size)
     for level in np.flatnonzero(pure):
         if mark.labels and mark.labels[level] is ...:
             continue
@@ -146,7 +140,8 @@ def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
         # All of the column tells it: a copy, of which another check speaks.
         copies = np.bincount(classes[~rows]).max() >= PURE * np.count_nonzero(~rows)
         same = np.isin(mark.codes, np.flatnonzero(pure & (most == most[level])))  # one class may have several codes
-        if not by_chance and not copies and _elsewhere(mark, ~same, sample.target.outcomes) < ELSEWHERE:
+        # Where the other levels tell as much, the column is a strong feature.
+        if not by_chance and not copies and _elsewhere(mark, ~same, sample.target.outcomes) < 0.2:
             row = int(np.flatnonzero(rows & (classes == most[level]))[0])
             label = mark.labels[level] if mark.numbers is None else _written(mark.numbers, mark.numbers.values[row])
             of = sample.joined.column(sample.target.name)[int(sample.rows[row])].as_py()
@@ -166,24 +161,20 @@ def _elsewhere(mark: Mark, rest: Any, outcomes: Array) -> float:
 
 def _identifier_parts(sample: Sample) -> dict[str, str]:
     keys = sample.key_columns()
-    texts = [c for c in sample.feature_columns() if c.kind == "category" and c.n_levels >= NAMES_ROWS * c.values.size]
+    texts = [c for c in sample.feature_columns() if c.kind == "category" and c.n_levels >= 0.8 * c.values.size]
     parts = [(column, words, codes) for column in [*keys, *texts] for words, _, _, codes in parts_of(column, True)]
     signs: dict[str, str] = {}
     for column, words, codes in parts:
         # Parts of a key with more levels may be an entity, which is another check's question.
         if 1 <= codes.max() < (LEAST_LEVELS - 1 if column in keys else codes.size / 20 - 1):
             effect, name = level_effect(sample.target.outcomes, codes), column.name
-            if effect.chance * len(parts) < BY_CHANCE and effect.within > LEAST_EFFECT:
+            if effect.chance * len(parts) < BY_CHANCE and effect.within > 0.1:
                 tells = f"tells {effect.within:.0%} of the variance of {sample.target.name!r}"
                 signs.setdefault(name, f"{words} of {name!r} {tells}")
     return signs
 
 
-LEAST_CELLS, CELLS_A_COLUMN, MOST_OTHERS = 20, 5, 30
-# Of what is open, and of the column's variance; and how much is left beside what others leave.
-LEAST_GAIN, OF_ALL, QUIETER = 0.1, 0.01, 0.5
-LEAST_CHOSEN, CHOSEN, CUT, GAP = 10, 0.8, 0.05, 5.0
-RELATED = 3.0  # standard errors of a correlation, from which columns are no evidence apart
+MOST_OTHERS, CUT = 30, 0.05
 
 
 def filled_cells(learned: Sample) -> Outcome:
@@ -195,7 +186,7 @@ def filled_cells(learned: Sample) -> Outcome:
     target, signs, rows = learned.target, dict[str, str](), dict[str, list[int]]()
     outcomes = np.column_stack([_scaled(target.values), target.outcomes]) if target.numeric else target.outcomes
     numbers = {c: _scaled(c.values) for c in learned.feature_columns() if c.kind == "number" and c.n_levels > 2}
-    least = LEAST_CELLS + CELLS_A_COLUMN * min(len(numbers) - 1, MOST_OTHERS)
+    least = 20 + 5 * min(len(numbers) - 1, MOST_OTHERS)
     for column, own in numbers.items():
         present, computed = column.codes >= 0, column.decimals > np.median(column.decimals)
         sides = present & computed, present & ~computed
@@ -206,7 +197,7 @@ def filled_cells(learned: Sample) -> Outcome:
         (there, share, chance, left), (usual, _, _, beside) = (_gain(own[s], space[s], outcomes[s]) for s in sides)
         apart = np.arctanh(np.sqrt(there)) - np.arctanh(np.sqrt(usual))
         chance = max(chance, float(norm.sf(apart / np.sqrt(sum(1.0 / side.sum() for side in sides)))))
-        large = there - usual > LEAST_GAIN and share > OF_ALL and left < QUIETER * beside
+        large = there - usual > 0.1 and share > 0.01 and left < 0.5 * beside
         if large and chance * len(numbers) < BY_CHANCE:
             cells = learned.rows[sides[0]]
             rows[column.name] = cells[:10].tolist()
@@ -241,7 +232,7 @@ def chosen_features(learned: Sample) -> Outcome:
     The best of noise lie just beyond a cut: their correlations with the target, in standard errors, lie closer together
     than those of honest features can (chi-squared). O(columns^2 x n) for at most 8,000 rows.
     """
-    target, least = learned.target, max(LEAST_CHOSEN, int(np.ceil(CHOSEN * len(learned.features))))
+    target, least = learned.target, max(10, int(np.ceil(0.8 * len(learned.features))))
     numbers = [c for c in learned.feature_columns() if c.kind == "number" and c.n_levels > 1 and (c.codes >= 0).all()]
     needed(len(numbers) >= least, f"fewer than {least} features are numbers without a gap")
     scaled = np.column_stack([_scaled(c.values) for c in numbers])
@@ -269,11 +260,12 @@ def _best(scaled: Array, outcomes: Array, least: int) -> tuple[Codes, float, flo
     order = np.argsort(chances, kind="stable")
     ranked = chances[order]
     beyond = np.append(ranked[least:], np.inf) / np.maximum(ranked[least - 1 :], 1e-300)
-    ends = least + np.flatnonzero((beyond > GAP) & (ranked[least - 1 :] < CUT))
+    ends = least + np.flatnonzero((beyond > 5.0) & (ranked[least - 1 :] < CUT))
     if not ends.size:
         return order[:0], CUT, 1.0
     best, cut = order[: ends[-1]], float(ranked[ends[-1] - 1])
     alike = np.asarray(np.corrcoef(scaled[:, best].T))[np.triu_indices(best.size, 1)]
     errors = norm.isf(ranked[: best.size] / 2.0)
     even = float(chi2.cdf(np.square(errors - errors.mean()).sum(), best.size - 1))
-    return best, cut, even if np.median(np.abs(alike)) * np.sqrt(n) < RELATED else 1.0
+    # Columns that go with one another are no evidence apart.
+    return best, cut, even if np.median(np.abs(alike)) * np.sqrt(n) < 3.0 else 1.0

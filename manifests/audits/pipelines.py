@@ -23,9 +23,6 @@ from .findings import Found, Outcome, needed
 from .sample import in_one_thread, predict_boosted
 
 MOST_SCORED, PIECES = 4_000, 4
-REBUILDS, PART = 8, 15  # builds in which a fifteenth of the targets are exchanged
-BY_CHANCE = 0.03 / 5  # of each question
-POINTS = 1.0  # of R² in a hundred: what costs less is worth knowing
 LEAST_ROWS = 40
 Rows = NDArray[np.int64]
 Built = tuple[pd.DataFrame, pd.DataFrame]  # the features of training rows and those of test rows
@@ -206,7 +203,7 @@ class _Look:
         elif self.in_time:
             cure = "shift it by one, so that it ends before the row"
         severity: Any = "note" if question == "features_of_others" and not self.in_time else "warning"
-        if question in ("target_of_others", "own_target") or (points or 0.0) >= max(POINTS, 2.0 * error):
+        if question in ("target_of_others", "own_target") or (points or 0.0) >= max(1.0, 2.0 * error):
             severity = "error"
         message = f"{what}: {amount(len(moved), 'column')}, {listed(listing, most=4)}{cost}; {cure}."
         rest: Any = {"columns": top, "rows": rows[:10].tolist(), "points": points}
@@ -261,9 +258,9 @@ class _Look:
         from scipy.stats import pearsonr
 
         own, y, steps = _numbers(first), _number(self.data[self.target]), list[pd.DataFrame]()
-        for i in range(REBUILDS):
+        for i in range(8):
             stream = Stream(0, AUDITING, 24, i)
-            some = stream.permutation(len(self.train))[: max(4, len(self.train) // PART)]
+            some = stream.permutation(len(self.train))[: max(4, len(self.train) // 15)]
             # Drawn one by one: what a row is given goes with nothing but itself, not even with what it had.
             drawn = self.train[stream.below(len(self.train), some.size)]
             targets = _exchanged(self.data[self.target], self.train[some], drawn)
@@ -276,7 +273,7 @@ class _Look:
         for name in first:
             dx, dy = differences[[name, self.target]].dropna().to_numpy().T
             varies = dx.size > 20 and dx.std() > 1e-9 < dy.std()
-            if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < BY_CHANCE:
+            if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < 0.03 / 5:  # of five questions
                 follows[str(name)] = float(np.abs(dx).mean() / max(np.nanstd(own[name]), 1e-12))
         return follows
 

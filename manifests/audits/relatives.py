@@ -22,13 +22,9 @@ from .findings import Found, KeepTogether, Outcome
 from .marks import PIECES, parts_of
 from .sample import BLOCKS, BY_CHANCE, Sample, at_stake, crossings, predict_from_all, usable
 
-MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
-LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
+LEAST_PAIRS, SAME, STRANGERS = 20, 0.995, 5
 LEAST_ROWS, LEAST_SHARE, LEAST_CLUSTERS = 20, 0.05, 10
-UNEVEN = 3.0  # so much less is said by a t test of few clusters of unequal sizes
 LEAST_EFFECT = 0.1  # of the variance that the features leave, shared by relatives, and beyond the nearest strangers
-CLOSER, FLATTER, STRANGERS, COSTS = 0.6, 0.6, 5, 0.15
-MOST_OF_ALL, LEAST_CROSSING = 0.3, 0.1  # of rows, in one chain: they fill the space; of those of clusters, apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +69,7 @@ def _not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     codes = several(best.codes)
     units, n_rows, n_clusters = sample.units(codes), np.count_nonzero(codes >= 0), np.unique(codes[codes >= 0]).size
     apart, places, where = crossings(sample.joined, units)
-    if apart < LEAST_CROSSING * n_rows:
+    if apart < 0.1 * n_rows:
         return None
     also = f"; so do those that {listed((each.how for each in others), most=3)}" if others else ""
     message = (
@@ -98,14 +94,14 @@ def _sets(sample: Sample) -> list[list[Column]]:
     n = sample.rows.size
     pairs = n * (n - 1.0) / 2.0
     shares = {column: count_pairs(column.codes[column.codes >= 0]) / pairs for column in sample.feature_columns()}
-    likely = [column for column, share in shares.items() if LEAST_PAIRS / pairs <= share <= COMMON]
-    likely = sorted(likely, key=lambda column: shares[column])[:MOST_COLUMNS]
+    likely = [column for column, share in shares.items() if LEAST_PAIRS / pairs <= share <= 0.5]
+    likely = sorted(likely, key=lambda column: shares[column])[:30]
     bound = np.eye(len(likely), dtype=np.bool_)
     for i, j in combinations(range(len(likely)), 2):
         a, b = likely[i], likely[j]
         there = (a.codes >= 0) & (b.codes >= 0)
         both, by_chance = count_pairs((a.codes * b.n_levels + b.codes)[there]), shares[a] * shares[b] * pairs
-        bound[i, j] = both >= max(LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not are_one(a, b, SAME)
+        bound[i, j] = both >= max(LEAST_PAIRS, 3.0 * by_chance) and not are_one(a, b, SAME)
     one, other = np.argwhere(bound).astype(np.int64).T
     labels = joined_by(one, other, len(likely))
     sets = [[likely[i] for i in np.flatnonzero(labels == label)] for label in np.unique(labels)]
@@ -116,7 +112,7 @@ def _chains(sample: Sample) -> Iterator[Candidate]:
     """Yield chains of rows that lie closer than is usual around them, where the dimension falls at small scale."""
     n = sample.rows.size
     numbers = [c for c in sample.feature_columns() if c.kind == "number" and c.n_levels > n / 2]
-    fine = [c for c in numbers if not np.isnan(c.values).any()][: MOST_DIMENSIONS if n <= MOST_SEARCHED else PROJECTED]
+    fine = [c for c in numbers if not np.isnan(c.values).any()][: 12 if n <= MOST_SEARCHED else PROJECTED]
     if len(fine) < 3 or n < 10 * LEAST_CLUSTERS:
         return
     space = np.column_stack([column.normal for column in fine])
@@ -127,12 +123,12 @@ def _chains(sample: Sample) -> Iterator[Candidate]:
         return
     # How fast rows become more with distance near a row, of that further away: as fast in a cloud, slower in chains.
     near, far = (np.log(b / a) / np.median(np.log(around[:, b] / around[:, a])) for a, b in ((1, 4), (8, 32)))
-    if near > FLATTER * far:
+    if near > 0.6 * far:
         return
     away, nearest = tree.query(space, 17)
-    close = away[:, 1:5] < CLOSER * away[:, [16]]
+    close = away[:, 1:5] < 0.6 * away[:, [16]]
     codes = joined_by(np.repeat(np.arange(n), 4)[close.ravel()], nearest[:, 1:5][close], n)
-    if np.bincount(codes).max() < MOST_OF_ALL * n:
+    if np.bincount(codes).max() < 0.3 * n:  # a longer chain fills the space
         yield Candidate("follow each other closely in their numbers", by_appearance(codes))
 
 
@@ -146,7 +142,7 @@ def _shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, fl
     units = by_appearance(alone(all_codes))
     place = np.argsort(Stream(0, AUDITING, 12).permutation(int(units.max()) + 1))
     # Whole clusters and rows of none, drawn at random; of the last one those that have room.
-    chosen = np.sort(np.argsort(place[units], kind="stable")[:MOST_ROWS])
+    chosen = np.sort(np.argsort(place[units], kind="stable")[:4_000])
     small, codes = sample.take(chosen), all_codes[chosen]
     related = codes >= 0
     if related.sum() < max(LEAST_ROWS, LEAST_SHARE * codes.size) or np.unique(codes[related]).size < LEAST_CLUSTERS:
@@ -169,11 +165,12 @@ def _shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, fl
         mean = float(beyond.mean())
         error = float(np.sqrt(np.square(np.bincount(clusters, weights=beyond) - mean * sizes).sum())) / sizes.sum()
         chance = float(t.sf(mean / max(error, 1e-12), max(sizes.size - 1, 1))) * tests
-        if not (UNEVEN * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
+        # So much less is said by a t test of few clusters of unequal sizes.
+        if not (3.0 * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
             return None
         effect = effect or (agree, chance)
     stake = at_stake(sample.learned, KeepTogether(sample.units(all_codes))) if len(own) > 1 else None
-    return effect and (*effect, stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]))
+    return effect and (*effect, stake is None or stake[1] - stake[2] >= 0.15 * (1.0 - stake[1]))
 
 
 def _left_open(small: Sample, columns: list[Column], units: Codes) -> Array:
@@ -211,11 +208,8 @@ def _strangers(columns: Sequence[Column], units: Codes) -> Codes:
     return strangers
 
 
-LEAST_NUMBERS = 20  # months and ratings have fewer
-LEAST_SHARED, MOST_OF_ONE = 0.5, 0.5  # share of rows that have another row of their level, and that one level has
 CHANCE = 1e-6  # of all candidates together
 GIVES_IT_AWAY = 0.95  # of the variance: no entity, but the target in other words
-MOST_PAIRED, MOST_ASKED = 12, 4  # columns whose pairs are looked at, and candidates that are asked what they share
 
 
 def unnamed_entities(tied: Sample) -> Outcome:
@@ -227,14 +221,14 @@ def unnamed_entities(tied: Sample) -> Outcome:
     """
     few = [c for c in tied.columns.values() if not c.fractional and 1 < c.n_levels <= c.values.size / 4]
     few = [c for c in few if level_effect(tied.target.outcomes, c.codes).share < LEAST_EFFECT]
-    pairs = combinations(sorted(few, key=lambda column: -column.n_levels)[:MOST_PAIRED], 2)  # as a site and a number
+    pairs = combinations(sorted(few, key=lambda column: -column.n_levels)[:12], 2)  # as a site and a number
     tuples = (_agreeing(pair, "_".join(c.name for c in pair), 2 * LEAST_EFFECT) for pair in pairs)
     candidates = [each for each in [*_candidates(tied), *tuples] if _is_shared(each.codes)]
     effects = {each: level_effect(tied.target.outcomes, each.codes) for each in candidates}
     beyond_chance = (each for each in candidates if effects[each].chance * len(candidates) < CHANCE)
     likely = [each for each in beyond_chance if each.least <= effects[each].share < GIVES_IT_AWAY]
     likely.sort(key=lambda each: (-round(effects[each].share, 6), each.codes.max()))
-    return _not_whole(tied, likely[:MOST_ASKED])
+    return _not_whole(tied, likely[:4])
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:
@@ -261,7 +255,7 @@ def _is_no_quantity(codes: Codes, sample: Sample) -> bool:
     """Return whether numbers have many values, whose order says little: squared steps are twice the variance then."""
     there = codes >= 0
     n_levels = int(codes.max(initial=-1)) + 1
-    if n_levels < LEAST_NUMBERS:
+    if n_levels < 20:  # as months and ratings have
         return False
     means = level_means(sample.target.outcomes[there], codes[there])
     # By chance they are less by 1.65 of their standard errors in one of twenty; half as much again is no order either.
@@ -273,4 +267,4 @@ def _is_shared(codes: Codes) -> bool:
     """Return whether there are many levels, none of most rows (as a measure's zero is), and most rows share theirs."""
     sizes, n = np.bincount(codes[codes >= 0], minlength=1), codes.size
     many = LEAST_LEVELS <= np.count_nonzero(sizes) <= n / 2
-    return bool(many and sizes.max() <= MOST_OF_ONE * n and sizes[sizes > 1].sum() >= LEAST_SHARED * n)
+    return bool(many and sizes.max() <= 0.5 * n and sizes[sizes > 1].sum() >= 0.5 * n)

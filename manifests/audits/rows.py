@@ -142,7 +142,6 @@ def _of_status(joined: Joined, status: int, word: str) -> Outcome:
     return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {word}", {"share": share}) if rows else None
 
 
-LEAST_EXPECTED = 5  # rows of a class that a fold should hold; below it one row more or less is a large deviation
 MOST_CELLS = 5_000_000
 MOST_LISTED = 20
 
@@ -202,7 +201,7 @@ def _furthest(folds: JoinedLabels, names: Sequence[str | None]) -> Outcome:
         held = folds.fold_table(repeat, codes, len(levels))[[code - LOCKED for code in shares]]
         wanted = np.array(list(shares.values()))[:, None] * held.sum(axis=0)
         off = np.abs(held - wanted)
-        off[(off < 1) | (wanted < LEAST_EXPECTED)] = 0  # no split can do without less than a row
+        off[(off < 1) | (wanted < 5)] = 0  # less than a row is no deviation, and a row of few a large one
         off /= np.maximum(wanted, 1e-9)
         at = np.unravel_index(int(off.argmax()), off.shape)
         worst.append((float(off[at]), [*shares][at[0]], int(held[at]), float(wanted[at]), int(at[1]), name))

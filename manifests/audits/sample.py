@@ -26,12 +26,9 @@ from .columns import Array, Codes, Column, alone, column_of, correlation, target
 from .findings import DropFeatures, KeepTogether, Remedy, SplitByTime, needed
 
 MOST_ROWS, MOST_CELLS = 1_000_000, 100_000_000  # a row's twin is found only where both are read
-MOST_LEARNED = 8_000  # small models see no more with more rows
 BY_CHANCE = 0.03 / 15  # of a detector over all that it tries: 3 % for the fifteen of a table
 FEWEST_ROWS, LEAST_ROWS = 50, 100  # to find a copy of the target, and to learn anything else of it
 BLOCKS = 5
-MOST_LEAVES = 64
-MOST_KNOWN = 256  # predictions that a process keeps, of at most 8,000 rows each
 MOST_CATEGORIES, MOST_COLUMNS = 60, 100
 PRIOR_ROWS = 5.0  # a level's mean counts this many rows of the overall mean
 
@@ -70,7 +67,7 @@ class Sample:
     def learned(self) -> Sample:
         """At most 8,000 rows that have a target, for small models to learn from."""
         n = self.labelled.rows.size
-        chosen = np.sort(Stream(0, AUDITING, 1).permutation(n)[:MOST_LEARNED])
+        chosen = np.sort(Stream(0, AUDITING, 1).permutation(n)[:8_000])
         return replace(self.labelled.take(chosen), drawn=self.drawn or chosen.size < n)
 
     def take(self, positions: NDArray[Any]) -> Sample:
@@ -232,7 +229,7 @@ def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
     def run(*arguments: Any) -> Array:
         key = sha256(pickle.dumps(arguments)).digest()
         if (learnt := answers.get(key)) is None:
-            for oldest in list(answers)[: 1 - MOST_KNOWN]:
+            for oldest in list(answers)[:-255]:  # of at most 8,000 rows each
                 answers.pop(oldest, None)
             learnt = answers[key] = learn(*arguments)
         return learnt.copy()
@@ -256,7 +253,7 @@ def _grown(values: Array, outcomes: Array, queries: Array) -> Array:
     from sklearn.tree import DecisionTreeRegressor
 
     least = max(5, values.size // 250)
-    tree = DecisionTreeRegressor(max_leaf_nodes=MOST_LEAVES, min_samples_leaf=least, random_state=0)
+    tree = DecisionTreeRegressor(max_leaf_nodes=64, min_samples_leaf=least, random_state=0)
     tree.fit(values[:, None], outcomes)
     return np.asarray(tree.predict(queries[:, None])).reshape(-1, outcomes.shape[1])
 

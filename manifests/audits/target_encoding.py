@@ -22,15 +22,8 @@ from .times import is_clock
 
 LEAST_LEVELS = 8
 TOO_WELL = 0.3  # of the scatter around the levels' mean targets that chance alone would bring
-LEAST_SHARED = 0.3  # of the rows must share a level with another
-LEFT_OVER = 0.2  # of the variance of the levels' means, at most
-CHANCE = 1e-6
-NEIGHBOURS, LONG, CALENDAR = 3, 12, (1, 4, 7, 12, 24, 52)
-MOST_ROWS = 100_000
-NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
+NEIGHBOURS, NOISE, ALIKE = 3, 0.1, 0.1
 FIRST_OF_A_LEVEL, FIRST_ASKED = 20, 1_000  # rows that are asked first
-MONOTONE = 40  # of few levels all may lie in a row by chance
-ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 ROUNDING = 1e-12  # of a sum of squares
 Signs = Iterator[tuple[str, str]]  # features and what gives them away
 
@@ -42,7 +35,7 @@ def carried_targets(sample: Sample) -> Outcome:
     their mean target, closer than chance allows. *Later targets*: in order of time, within an entity, or of the key,
     those after a row tell what those before leave open in the feature. O(features x n log n) for at most 100,000 rows.
     """
-    sample = sample.labelled.take(np.arange(sample.labelled.rows.size)[:MOST_ROWS])
+    sample = sample.labelled.take(np.arange(sample.labelled.rows.size)[:100_000])
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     needed(sample.rows.size >= LEAST_ROWS and features, "no feature is a number")
     outcomes = sample.target.values[:, None] if sample.target.numeric else sample.target.outcomes
@@ -75,7 +68,7 @@ def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:
         for column, is_close, alike in zip(features, *_inside(features, spread, outcomes, codes), strict=True):
             if is_close and column.codes is not codes:
                 yield from _mean_target(column, outcomes, codes, f"the rows of one {name}")
-            if column.fractional and column.codes is not codes and alike < -ALL_BUT_ONE:
+            if column.fractional and column.codes is not codes and alike < -0.98:
                 words = f"the mean target of the others among the rows of one {name}"
                 yield column.name, f"{words}, correlation {alike:.3f} with the own there"
 
@@ -133,7 +126,7 @@ def _rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     levels, x, y = without_gaps(codes[present]), values[present], outcome[present]
     sizes = np.bincount(levels).astype(np.float64)
     several = sizes > 1
-    if np.count_nonzero(several) < LEAST_LEVELS or sizes[several].sum() < LEAST_SHARED * values.size:
+    if np.count_nonzero(several) < LEAST_LEVELS or sizes[several].sum() < 0.3 * values.size:
         return None
     means_x, means = level_means(np.column_stack([x, y]), levels).T
     inside_x, inside_y = x - means_x[levels], y - means[levels]
@@ -141,7 +134,7 @@ def _rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     if inner > NOISE * spread or np.ptp(means_x[several]) == 0:
         return None
     # Noise that goes with the own target inside a level: a feature of the row, or computed without its fold.
-    if inner > 1e-6 * spread and abs(correlation(inside_x, inside_y)) * np.sqrt(x.size) > ERRORS:
+    if inner > 1e-6 * spread and abs(correlation(inside_x, inside_y)) * np.sqrt(x.size) > 3.0:
         return None
     within = float(np.square(inside_y).sum()) / float((sizes - 1.0).sum())
     # Where every level has one outcome nothing is scattered by chance, and nothing can be concluded.
@@ -154,11 +147,11 @@ def _rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     # Means that are all alike are close to any line, and the feature then carries nothing.
     if whole <= (m.size - 4) / 2.0:
         return None
-    for fit, least in ((_bent, 0.0), (_monotone, MONOTONE)):
+    for fit, least in ((_bent, 0), (_monotone, 40)):  # few levels may all lie in a row by chance
         scatter = _scatter(mean, fit(v, mean, m), m)
-        if scatter < min(TOO_WELL * chance, LEFT_OVER * whole):
+        if scatter < min(TOO_WELL * chance, 0.2 * whole):
             freedom = chance if fit is _bent else min(_monotone_scatter(v, mean, m, own), chance)
-            if least < freedom and scatter < TOO_WELL * freedom and float(chi2.cdf(scatter, freedom)) < CHANCE:
+            if least < freedom and scatter < TOO_WELL * freedom and float(chi2.cdf(scatter, freedom)) < 1e-6:
                 return scatter / freedom
     return None
 
@@ -183,7 +176,7 @@ def _monotone(v: Array, means: Array, m: Array) -> Array:
 def _monotone_scatter(v: Array, means: Array, m: Array, own: Array) -> float:
     """Return the scatter that means of such variances have by chance around a monotone curve, if the curve is true."""
     true, stream = _monotone(v, means, m), Stream(0, AUDITING, 15)
-    drawn = [true + norm.ppf(stream.uniform(m.size)) * np.sqrt(own / m) for _ in range(DRAWS)]
+    drawn = [true + norm.ppf(stream.uniform(m.size)) * np.sqrt(own / m) for _ in range(20)]
     return float(np.mean([_scatter(mean, _monotone(v, mean, m), m) for mean in drawn]))
 
 
@@ -197,7 +190,7 @@ def _rows_of_their_own(features: list[Column], outcomes: Array) -> Signs:
         near, beside = away < ALIKE, (away >= 2 * ALIKE) & (away < 3 * ALIKE)
         if abs(slope - 1.0) > ALIKE or min(near.sum(), beside.sum()) < LEAST_LEVELS:
             continue
-        chance = float(binom.sf(near.sum() - 1, near.sum() + beside.sum(), SPIKE)) * len(features)
+        chance = float(binom.sf(near.sum() - 1, near.sum() + beside.sum(), 0.55)) * len(features)
         # A mean of one row is as spread as the target is, and one of many rows less.
         if chance < BY_CHANCE and x[near].std() > 1.25 * x[~near].std():
             yield column.name, f"on the target's own scale, and {near.sum():,} rows lie on their own target"
@@ -213,14 +206,14 @@ def _later_targets(sample: Sample, features: list[Column], outcome: Array) -> Si
         y, e, sizes = outcome[order], entity[order], np.bincount(entity)
         y = y - (np.bincount(e, weights=y) / sizes)[e]
         rows = np.arange(NEIGHBOURS, y.size - NEIGHBOURS)
-        rows = rows[(e[rows - NEIGHBOURS] == e[rows]) & (e[rows + NEIGHBOURS] == e[rows]) & (sizes[e[rows]] >= LONG)]
+        rows = rows[(e[rows - NEIGHBOURS] == e[rows]) & (e[rows + NEIGHBOURS] == e[rows]) & (sizes[e[rows]] >= 12)]
         if rows.size < LEAST_ROWS:
             continue
         around = [np.ones(rows.size), *(y[rows - lag] for lag in (*range(NEIGHBOURS + 1), *range(-NEIGHBOURS, 0)))]
         for column in features:
             x = column.values[order]
             x = x - (np.bincount(e, weights=np.nan_to_num(x)) / sizes)[e]
-            if any(np.mean(np.abs(x[lag:] - x[:-lag]) < 1e-9) > 0.8 for lag in CALENDAR if lag < x.size):
+            if any(np.mean(np.abs(x[lag:] - x[:-lag]) < 1e-9) > 0.8 for lag in (1, 4, 7, 12, 24, 52) if lag < x.size):
                 continue  # what returns every week is known beforehand
             use = np.isfinite(x[rows]) & np.isfinite(x[rows - 1])
             terms = np.column_stack([*around, x[rows - 1], x[rows]])[use]

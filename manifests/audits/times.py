@@ -21,13 +21,9 @@ from .findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, n
 from .relatives import LEAST_EFFECT, SAME, split_by
 from .sample import BY_CHANCE, LEAST_ROWS, Sample, at_stake, design, predict_boosted, predict_from_all, usable
 
-STRETCHES, SORTED = 20, 0.5  # of an order, and the share of the variance between them
-REPEATS = 20  # n whole numbers out of n**2 / 20 repeat one another ten times by chance
-ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard errors
-UNEVEN = 0.05  # probability of counts that are less even, of numbers of batches
-MOST_ROWS, MOST_COORDINATES, MOST_LINES, FINE, NEAREST, CELLS = 4_000, 8, 50, 0.3, 6, 6
-MOST_ALIKE = 0.9  # rank correlation of coordinates
-OPEN = 0.2  # of what a small model leaves open as split, that is lost where parts of the map are kept together
+STRETCHES = 20  # of an order
+ALIKE = 0.2  # correlation of neighbours
+MOST_ROWS, CELLS = 4_000, 6
 
 
 def times_left_out(sample: Sample) -> Outcome:
@@ -44,7 +40,7 @@ def times_left_out(sample: Sample) -> Outcome:
     clocks = needed([*clocks, *(c for c in columns if is_clock(c) or _numbers_batches(c))], "no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
     likenesses = {clock.name: _likeness(clock, outcomes, sample, time) for clock in clocks}
-    followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, ERRORS * error)}
+    followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, 6.0 * error)}
     if not followed:
         return None
     name = max(followed, key=lambda clock: followed[clock])
@@ -74,10 +70,11 @@ def ordered_keys(labelled: Sample) -> Outcome:
     effect = level_effect(sample.target.outcomes, order * STRETCHES // n)
     numbers = [c for c in sample.feature_columns() if c.kind == "number" and not c.fractional and c.n_levels == n]
     own = Column("", "number", order.astype(np.float64))
-    numbers = [c for c in numbers if np.ptp(c.values) < n**2 / REPEATS and are_one(c, own, SAME)]
+    # n whole numbers out of n**2 / 20 repeat one another ten times by chance.
+    numbers = [c for c in numbers if np.ptp(c.values) < n**2 / 20 and are_one(c, own, SAME)]
     alike = [*(c.name for c in numbers), *(name for name in keys if name in sample.features)]
     cut = isinstance(joined, JoinedLabels) and not is_random(joined.codes[sample.rows, 0])
-    if effect.chance >= BY_CHANCE or effect.share <= (LEAST_EFFECT if alike or cut else SORTED):
+    if effect.chance >= BY_CHANCE or effect.share <= (LEAST_EFFECT if alike or cut else 0.5):
         return None
     what = f"the key {keys[0]!r}" if joined.keys is not None else "the rows in the file"
     why = "the folds are stretches of it: split at random" if cut else "no fold is made by it; leave it out of features"
@@ -102,7 +99,7 @@ def _numbers_batches(column: Column) -> bool:
     if column.kind != "number" or column.fractional or not 20 <= column.n_levels <= column.values.size / 3:
         return False
     spread, sizes = np.nanmax(column.values) - np.nanmin(column.values), np.bincount(column.codes[column.codes >= 0])
-    return bool(sizes.size > 0.9 * (spread + 1) and chisquare(sizes).pvalue > UNEVEN)
+    return bool(sizes.size > 0.9 * (spread + 1) and chisquare(sizes).pvalue > 0.05)
 
 
 def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) -> tuple[float, float]:
@@ -138,7 +135,7 @@ def places_left_out(tied: Sample) -> Outcome:
         cells = np.asarray(sum((c.places * CELLS).astype(np.int64) * CELLS**i for i, c in enumerate(pair)))
         cure = KeepTogether(sample.units(cells))
         stake = at_stake(sample, cure)
-        if beyond > ALIKE and stake and stake[1] - stake[2] > OPEN * (1.0 - stake[1]):
+        if beyond > ALIKE and stake and stake[1] - stake[2] > 0.2 * (1.0 - stake[1]):
             a, b = (c.name for c in pair)
             parts = [f"pd.qcut(table[{name!r}], {CELLS}, labels=False)" for name in (a, b)]
             cell = f"{parts[0]} * {CELLS} + {parts[1]}"
@@ -155,13 +152,13 @@ def _maps(sample: Sample) -> list[tuple[float, tuple[Column, Column], Codes]]:
     """Return the pairs of fine numbers whose neighbours share the target: correlation, pair and the nearest rows."""
     outcomes, groups, hits = sample.target.outcomes, sample.groups, []
     numbers = [c for c in sample.feature_columns() if c.kind == "number" and not np.isnan(c.values).any()]
-    fine = [c for c in numbers if c.n_levels > FINE * c.values.size and not is_clock(c)]
+    fine = [c for c in numbers if c.n_levels > 0.3 * c.values.size and not is_clock(c)]
     fine.sort(key=lambda c: -c.n_levels)
-    pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not are_one(*pair, MOST_ALIKE)]
-    strongest = sorted(numbers, key=lambda c: -abs(correlation(c.normal, outcomes[:, 0])))[:MOST_LINES]
+    pairs = [pair for pair in combinations(fine[:8], 2) if not are_one(*pair, 0.9)]
+    strongest = sorted(numbers, key=lambda c: -abs(correlation(c.normal, outcomes[:, 0])))[:50]
     for pair in pairs:
         space = np.column_stack([c.values / c.values.std() for c in pair])
-        near = np.asarray(cKDTree(space).query(space, NEAREST + 1)[1])[:, 1:]
+        near = np.asarray(cKDTree(space).query(space, 7)[1])[:, 1:]
         near = np.where((groups[near] == groups[:, None]) & (groups[near] >= 0), -1, near)  # not of the same group
         rough = _beyond(outcomes, [c.normal for c in pair], [c for c in strongest if c not in pair])
         alike, chance = _alike(rough, near)
@@ -187,11 +184,9 @@ def _alike(left: Array, near: Codes) -> tuple[float, float]:
     return alike, float(norm.sf(alike * np.sqrt(left.size / 2.0)))
 
 
-TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
-SURE = 5.0  # and how many standard errors of an AUC without any difference it must lie above .5
-NEW_ROWS_DIFFER = 0.65  # a generation may drift; this far is another population
+SURE = 5.0  # standard errors of an AUC without any difference
 NO_FEATURE = "no column is a feature to tell rows apart by"
-MOST_CELLS, LEAST_SIDE, PARTS, MOST_FOLDS = 400_000, 20, 3, 10
+LEAST_SIDE, PARTS = 20, 3
 
 
 def other_populations(sample: Sample) -> Outcome:
@@ -205,12 +200,12 @@ def other_populations(sample: Sample) -> Outcome:
     time, codes = joined.columns.time, joined.codes[sample.rows, 0].astype(np.int64)
     in_turn = time and not is_random(codes[np.argsort(sample.clock(time).codes, kind="stable")])
     needed(not in_turn, "the folds follow one another in time")
-    folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
+    folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:10]
     columns = sample.feature_columns()
     needed(usable(columns), NO_FEATURE)
     needed(len(folds) > 1, "fewer than two folds have the rows that a comparison needs")
     compared = folds if len(folds) > 2 else folds[-1:]
-    separations = {fold: _separation(sample, codes == fold, columns, TOLD_APART) for fold in compared}
+    separations = {fold: _separation(sample, codes == fold, columns, 0.57) for fold in compared}
     apart = {fold: value for fold, (value, is_apart) in separations.items() if is_apart}
     if not apart:
         return None
@@ -238,7 +233,7 @@ def other_generation(sample: Sample) -> Outcome:
     needed(usable(columns), NO_FEATURE)
     fewest = min(np.count_nonzero(new), np.count_nonzero(~new))
     needed(fewest >= LEAST_SIDE, f"the newest generation or those before it have {fewest} rows, too few to compare")
-    value, is_apart = _separation(sample, new, columns, NEW_ROWS_DIFFER, whole=True)
+    value, is_apart = _separation(sample, new, columns, 0.65, whole=True)  # less far a generation may drift
     apart = "; scores of old and new rows are about two populations: report both" if is_apart else ""
     message = (
         f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older "
@@ -262,7 +257,7 @@ def _separation(
     """
     # No more than twice as many rows of one side as of the other.
     stream, sides = Stream(0, AUDITING, 4), [np.flatnonzero(mine), np.flatnonzero(~mine)]
-    fewest, n_most = min(side.size for side in sides), min(MOST_ROWS, max(MOST_CELLS // len(columns), 1_000))
+    fewest, n_most = min(side.size for side in sides), min(MOST_ROWS, max(400_000 // len(columns), 1_000))
     most = max(min(2 * fewest, n_most - min(fewest, n_most // 2)), 1)
     balanced = np.sort(np.concatenate([side[stream.permutation(side.size)[:most]] for side in sides]))
     X, categorical = design([column.take(balanced) for column in columns])

@@ -30,7 +30,6 @@ from .warehouse import DIALECTS, Words, warehouse_sql
 
 Json = dict[str, Any]
 FOLD, PART = "fold", "split"  # the columns of exports
-SPLIT_URLS = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "test": "cr:TestSplit"}
 
 
 def folds_of(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
@@ -116,7 +115,8 @@ def _for_croissant(manifest: Manifest, repeat: int, **_: Any) -> tuple[str, str]
     sets, used = [_record_set("rows", fields, rows)], [part for part in PARTS if part in values.unique().to_pylist()]
     if used:
         names = [_field("splits", "name", "sc:Text"), _field("splits", "url", "sc:URL")]
-        urls = [{"splits/name": part, "splits/url": SPLIT_URLS[part]} for part in used]
+        of_part = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "test": "cr:TestSplit"}
+        urls = [{"splits/name": part, "splits/url": of_part[part]} for part in used]
         sets.insert(0, _record_set("splits", names, urls, dataType="cr:Split", key={"@id": "splits/name"}))
     about = f"{manifest.n:,} rows split by {manifest.algorithm['name']}; split_id {manifest.split_id}."
     document = CROISSANT | {"name": manifest.name, "version": f"{manifest.version}.0", "description": about}

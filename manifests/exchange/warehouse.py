@@ -18,10 +18,7 @@ from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import HashSplit, SplitError
 
-BITS = 52
 MOST_FOLDS = 2**11 - 1  # so that the product of 52 bits and a number of folds is a 64-bit integer in every engine
-ROWS_A_STATEMENT = 1_000
-
 
 TYPES = {"int": "BIGINT", "text": "VARCHAR", "float": "DOUBLE", "date": "DATE", "bool": "BOOLEAN"}
 
@@ -122,7 +119,7 @@ def _label(splitter: HashSplit, bits: str, words: Words) -> str:
         if splitter.n_splits > MOST_FOLDS:
             raise SplitError(f"n_splits={splitter.n_splits:,} is too many for 64-bit SQL; choose 2 to {MOST_FOLDS:,}.")
         return words.halved.format(f"{bits} * {splitter.n_splits}")
-    edges = [ceil(share * 2.0**BITS) for share in accumulate(splitter.shares.values())][:-1]
+    edges = [ceil(share * 2.0**52) for share in accumulate(splitter.shares.values())][:-1]
     *codes, last = splitter.part_codes().values()
     cases = " ".join(f"WHEN {bits} < {edge} THEN {code}" for edge, code in zip(edges, codes, strict=True))
     return f"CASE {cases} ELSE {last} END"
@@ -141,7 +138,7 @@ def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) ->
     lines = zip(*(groups.column(name).to_pylist() for name in ("group", *folds)), strict=True)
     rows = (f"({', '.join([LITERALS[kind](value, words), *map(str, codes)])})" for value, *codes in lines)
     statements = [f"CREATE TABLE {place} ({columns})"]
-    while batch := list(islice(rows, ROWS_A_STATEMENT)):
+    while batch := list(islice(rows, 1_000)):
         statements.append(f"INSERT INTO {place} VALUES\n" + ",\n".join(batch))
     chosen, ours = ", ".join(f"f.{name}" for name in folds), _known(f"r.{_name(column, words)}", kind, words)
     statements.append(f"SELECT r.*, {chosen}\nFROM {table} AS r LEFT JOIN {place} AS f ON {ours} = f.group_value")

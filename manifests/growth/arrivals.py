@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .newcomers import CHECKS as OF_NEW_ROWS, Arrived, Snapshot, digests_of
 
 FALSE_ALARMS = 0.001  # of tables that are drawn like the ones before, row by row or group by group
-LAST_GENERATIONS = FEWEST_GENERATIONS = 3
+FEWEST_GENERATIONS = 3
 MOST_LISTED = 20
 KINDS = {"int": "number", "float": "number", "bool": "truth value", "text": "text", "timestamp": "time", "date": "time"}
 
@@ -162,7 +162,7 @@ def target_distribution(arrived: Arrived) -> Outcome:
     there = (manifest.status == ACTIVE) & (row_of >= 0)
     if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none
         there &= arrived.kept_target.is_valid().to_numpy(zero_copy_only=False)
-    recent = there & (born > born[there].max(initial=0) - LAST_GENERATIONS)
+    recent = there & (born > born[there].max(initial=0) - 3)
     last = np.flatnonzero(there if recent.sum() < new.size else recent)  # by their place in the manifest
     needed(new.size, "there are no new rows")
     needed(last.size, "no known row is in the data")

@@ -27,8 +27,6 @@ from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-MOST_CATEGORIES = 1000
-
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
@@ -51,7 +49,7 @@ class Snapshot:
         types = types_of(joined.source)
         texts = [name for name, kind in types.items() if kind == "text" and name not in columns.roles()]
         digests = ((name, digests_of(joined.source, name)) for name in texts)  # one at a time
-        categories = {name: sorted(of_values) for name, of_values in digests if len(of_values) <= MOST_CATEGORIES}
+        categories = {name: sorted(of_values) for name, of_values in digests if len(of_values) <= 1000}
         target = _at(joined.column(columns.target), joined.row_of) if columns.target else None
         return cls(manifest.split_id, target, types, categories)
 
@@ -116,8 +114,6 @@ TELLING = {
     "jumps_in_time": 4.0,
     "swallowing_groups": 2.0,
 }
-MEASURED = 0.05  # the largest share of one value in a column of measures
-RESTATED = 0.95  # a rank correlation that no honest feature has with the target
 Rows = NDArray[np.int64]
 
 
@@ -212,14 +208,14 @@ def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, be
 def constant_columns(arrived: Arrived) -> Outcome:
     """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near."""
     columns, shares, (new, older) = arrived.manifest.spec.columns, {}, arrived.sides
-    # With few earlier parts a column that names the month is no different: then measures alone are asked.
+    # With few earlier parts a column that names the month is no different: then measures, of many values, are asked.
     few = len(arrived.parts) < PARTS[0]
     parts = [older] if few else arrived.parts
     roles = {*columns.key, *columns.grouped, columns.time, columns.target}
     for name in sorted({*(arrived.columns or arrived.types)} & {*arrived.types} - roles):
         codes = arrived.codes(name) + 1
         now, *before = (float(np.bincount(codes[rows]).max() / rows.size) for rows in (new, *parts))
-        if not few or (before[0] <= MEASURED and np.unique(codes[older]).size >= older.size / 2):
+        if not few or (before[0] <= 0.05 and np.unique(codes[older]).size >= older.size / 2):
             shares[name] = now, max(before)
     rows = amount(new.size, "new row")
     return _risen("constant_columns", shares, ".0%", "one value, or none, fills most of", f" in {rows}.")
@@ -247,7 +243,7 @@ def restated_target(arrived: Arrived) -> Outcome:
         return None
     for name in sorted({*arrived.types} - {*columns.key, columns.target}):
         x = arrived.numbers(name)
-        if x is not None and (now := _order(x[new], y[new])) >= RESTATED:
+        if x is not None and (now := _order(x[new], y[new])) >= 0.95:  # as no honest one has
             orders[name] = now, max(_order(x[part], y[part]) for part in arrived.parts)
     sentence = f"{columns.target} of {amount(new.size, 'new row')} stands in the order of"
     return _risen("restated_target", orders, ".2f", sentence, ": one made from the other.")
