@@ -58,16 +58,6 @@ class Joined:
         return shape(manifest, source, columns, manifest.lookup(table), table)
 
     @property
-    def place(self) -> NDArray[np.int64]:
-        """The rank in the manifest of each row of the data, -1 where it has none."""
-        return self.lookup.rank
-
-    @property
-    def row_of(self) -> NDArray[np.int64]:
-        """The row of the data that each rank of the manifest has, -1 for none."""
-        return self.lookup.row
-
-    @property
     def keys(self) -> pa.Table | None:
         """The key columns as they are in the data; None where rows are joined by position."""
         return None if self.manifest.keys is None else self.table.select(self.manifest.spec.columns.key)
@@ -75,14 +65,14 @@ class Joined:
     @property
     def n(self) -> int:
         """The number of rows of the data."""
-        return int(self.place.size)
+        return int(self.lookup.rank.size)
 
     @cached_property
     def codes(self) -> NDArray[Any]:
         """The codes in use (rows by repeats): -3 for deleted, quarantined and excluded rows, -4 for unknown ones."""
-        # Rows without a place read row 0 here; they are overwritten next.
-        codes = self.manifest.in_use.codes[np.maximum(self.place, 0)]
-        codes[self.place < 0] = UNKNOWN
+        # Rows without a rank read row 0 here; they are overwritten next.
+        codes = self.manifest.in_use.codes[np.maximum(self.lookup.rank, 0)]
+        codes[self.lookup.rank < 0] = UNKNOWN
         codes[self.lookup.waits] = EXCLUDED
         return codes
 
@@ -100,13 +90,8 @@ class Joined:
     def splits(self) -> Iterator[Pair]:
         """Yield (train, test) as rows of the data, of the splits that are looked at; absent rows are left out."""
         for i in range(self.n_looked_at):
-            train, test = (self.row_of[side] for side in self.manifest.in_use.pair(i))
+            train, test = (self.lookup.row[side] for side in self.manifest.in_use.pair(i))
             yield train[train >= 0], test[test >= 0]
-
-    @property
-    def unknown(self) -> NDArray[np.int64]:
-        """The rows of the data that the manifest does not know; those that wait are known."""
-        return np.flatnonzero((self.place < 0) & ~self.lookup.waits)
 
     def require_complete(self, name: str) -> None:
         """Raise SplitError where a column has holes in rows that do not wait."""

@@ -78,20 +78,12 @@ class Membership(ABC):
     kind: ClassVar[Kind]
     codes: Codes
     parts: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    n: int = field(init=False)  # rows
+    n_repeats: int = field(init=False)  # how often every row is dealt: 1 but for repeated folds
 
     def __post_init__(self) -> None:
-        if self.codes.ndim == 1:
-            object.__setattr__(self, "codes", self.codes[:, None])
-
-    @property
-    def n(self) -> int:
-        """The number of rows."""
-        return int(self.codes.shape[0])
-
-    @property
-    def n_repeats(self) -> int:
-        """The number of times that every row is dealt; 1 but for repeated folds."""
-        return int(self.codes.shape[1])
+        codes = self.codes[:, None] if self.codes.ndim == 1 else self.codes
+        self.__dict__.update(codes=codes, n=codes.shape[0], n_repeats=codes.shape[1])
 
     @property
     @abstractmethod

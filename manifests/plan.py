@@ -42,7 +42,6 @@ from .store.state import GroupTable, State, first_entity_table, first_state, is_
 from .store.stored import StoredManifest, write_manifest
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
-Decided = tuple[Membership, pa.Table | None, State | None]
 Ordered = tuple[SplitSpec, dict[str, str], pa.Table, pa.Table | None]
 
 
@@ -240,22 +239,22 @@ class Plan:
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         keys = self.table.select(self.key) if self.key else None
-        membership, groups, state = self._by_groups() if self.packs_groups else self._by_rows(keys)
+        if self.packs_groups:
+            table, parted, rest = self._groups_to_pack()
+            assert isinstance(self.splitter, LabelSplitter)
+            codes = _among_all(self.splitter.decide(rest), parted, len(table.values))
+            membership: Membership = Labels.of(codes[table.groups], self.splitter)
+            groups: pa.Table | None = table.group_table(codes.reshape(codes.shape[0], -1))
+            state = first_state(self.splitter, table, membership, self.spec.locked_share)
+        else:
+            membership, groups, state = self._by_rows(keys)
         return Manifest(
             spec=self.spec, types=self.types, fingerprint=self.fingerprint, plan_id=self.plan_id,
             algorithm=self.algorithm, membership=membership, keys=keys, group_table=groups, state=state,
             waiting=self.waiting,
         )  # fmt: skip
 
-    def _by_groups(self) -> Decided:
-        table, parted, rest = self._groups_to_pack()
-        assert isinstance(self.splitter, LabelSplitter)
-        codes = _among_all(self.splitter.decide(rest), parted, len(table.values))
-        labels = Labels.of(codes[table.groups], self.splitter)
-        state = first_state(self.splitter, table, labels, self.spec.locked_share)
-        return labels, table.group_table(codes.reshape(codes.shape[0], -1)), state
-
-    def _by_rows(self, keys: pa.Table | None) -> Decided:
+    def _by_rows(self, keys: pa.Table | None) -> tuple[Membership, pa.Table | None, State | None]:
         splitter, locked = self.splitter, self.spec.locked_share
         if isinstance(splitter, HashSplit) and keys is not None and not locked:
             labels = Labels.of(_by_key(splitter, keys), splitter)

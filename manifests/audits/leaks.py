@@ -96,7 +96,7 @@ def similar_keys(joined: Joined) -> Outcome:
 def _first_alike(joined: Joined, keys: pa.Table, texts: list[str]) -> NDArray[np.int64]:
     """Return a number a row, the same for keys that are spelled alike; -1 where it repeats a key, another's finding."""
     columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
-    plain = joined.place if joined.place.min(initial=0) >= 0 else positions_in(keys, keys)
+    plain = joined.lookup.rank if joined.lookup.rank.min(initial=0) >= 0 else positions_in(keys, keys)
     own, first = np.unique(plain, return_index=True)[1], np.full(joined.n, -1, dtype=np.int64)
     spelled = pa.table(columns | {name: spelled_alike(columns[name]) for name in texts})
     first[own] = positions_in(spelled, spelled)[own]

@@ -25,7 +25,7 @@ from .findings import Found, NotAsked, Outcome, needed
 def rows_without_fold(joined: Joined) -> Outcome:
     """Look for rows that are new, or deleted and back."""
     status = np.append(joined.manifest.status, ACTIVE)  # the last is that of rows without a place, -1
-    new, back = joined.unknown, np.flatnonzero(status[joined.place] == DELETED)
+    new, back = np.flatnonzero(joined.lookup.unknown), np.flatnonzero(status[joined.lookup.rank] == DELETED)
     gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
     sides = ((new, f"{verb(new.size, 'has', 'have')} no fold"), (back, gone))
     amounts = [f"{amount(rows.size, 'row')} {what} (first: row {rows[0]})" for rows, what in sides if rows.size]
@@ -35,7 +35,7 @@ def rows_without_fold(joined: Joined) -> Outcome:
 
 def absent_rows(joined: Joined) -> Outcome:
     """Look for rows of the manifest that the data lack."""
-    absent = int(np.count_nonzero((joined.row_of < 0) & (joined.manifest.status != DELETED)))
+    absent = int(np.count_nonzero((joined.lookup.row < 0) & (joined.manifest.status != DELETED)))
     message = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
     message += ": run `evenfold extend`, which marks them as deleted, or pass what was split."
     return Found(absent, message) if absent else None
@@ -51,7 +51,7 @@ def repeated_keys(joined: Joined) -> Outcome:
     """Look for rows that repeat the key of an earlier row."""
     keys = _keys(joined)
     # Each key has a number: its place in the manifest, or beyond them all that of its first row. Equal ones repeat.
-    number, new = joined.place.copy(), np.flatnonzero(joined.place < 0)
+    number, new = joined.lookup.rank.copy(), np.flatnonzero(joined.lookup.rank < 0)
     fresh = keys.take(new)
     number[new] = joined.manifest.n + positions_in(fresh, fresh)
     counts = np.bincount(number)

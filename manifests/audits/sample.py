@@ -149,7 +149,8 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
     in_use = np.flatnonzero(joined.codes[:, 0] >= NEVER_TESTED)
     few = f"{amount(in_use.size, 'row')} in use are too few to learn from; {FEWEST_ROWS} would do"
     needed(in_use.size >= FEWEST_ROWS, few)
-    in_use = in_use[np.argsort(joined.place[in_use], kind="stable")]  # in key order, whatever the order of the file
+    # In key order, whatever the order of the file.
+    in_use = in_use[np.argsort(joined.lookup.rank[in_use], kind="stable")]
     most = min(MOST_ROWS, MOST_CELLS // max(len(names), 1))
     rows = in_use[np.sort(Stream(0, AUDITING).permutation(in_use.size)[:most])]
     columns, in_file = dict[str, Column](), np.sort(rows)
@@ -177,7 +178,7 @@ def _blocks(joined: Joined, rows: Codes, groups: Codes) -> Codes:
     folds, fold = np.unique(joined.codes[rows, 0], return_inverse=True)
     if isinstance(joined, JoinedLabels) and folds.size >= 3:
         return np.asarray(fold % BLOCKS, dtype=np.int64)
-    units, n = joined.place[rows], joined.manifest.n
+    units, n = joined.lookup.rank[rows], joined.manifest.n
     if groups.max() >= 0:  # numbered in the order of the key, as the file's decides nothing
         units = by_appearance(alone(groups))
         n = int(units.max()) + 1

@@ -228,7 +228,7 @@ def other_generation(sample: Sample) -> Outcome:
     """
     manifest = sample.joined.manifest
     needed(manifest.generation, "the manifest has not grown")
-    new = manifest.generations[sample.joined.place[sample.rows]] == manifest.generation
+    new = manifest.generations[sample.joined.lookup.rank[sample.rows]] == manifest.generation
     columns = [column for column in sample.feature_columns() if column.kind != "time"]
     needed(usable(columns), NO_FEATURE)
     fewest = min(np.count_nonzero(new), np.count_nonzero(~new))

@@ -154,7 +154,7 @@ def _classes(manifest: Manifest, data: Any) -> Classes | None:
     if target is None or is_numeric_target(joined.column(target)):
         return None
     codes, levels = joined.encoded(target)
-    codes = np.where(joined.row_of >= 0, codes[joined.row_of] + 1, 0)
+    codes = np.where(joined.lookup.row >= 0, codes[joined.lookup.row] + 1, 0)
     return pd.Categorical.from_codes(codes, pd.Index(["not in the data", *map(str, levels)]))
 
 

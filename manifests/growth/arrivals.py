@@ -55,7 +55,7 @@ def vanished_rows(arrived: Arrived) -> Outcome:
     there, before = arrived.manifest.status != DELETED, arrived.snapshot
     if before is not None and before.generation is not None:  # what only a stopped table brought later on is not missed
         there &= arrived.manifest.generations <= before.generation
-    gone, present = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
+    gone, present = int(np.count_nonzero(there & (arrived.joined.lookup.row < 0))), int(np.count_nonzero(there))
     sentence = f"{gone:,} of {present:,} known rows ({gone / present:.1%}) {verb(gone, 'is', 'are')} not in the data"
     message = f"{sentence}; a table that is cut short looks like this."
     return Found(gone / present, message, {"rows": gone, "known": present}) if gone else None
@@ -67,7 +67,7 @@ def changed_targets(arrived: Arrived) -> Outcome:
     if arrived.kept_target is None:
         return needed(None, "the known rows' targets were not kept")
     rows = arrived.older
-    before = arrived.kept_target.filter(pa.array(arrived.joined.row_of >= 0))
+    before = arrived.kept_target.filter(pa.array(arrived.joined.lookup.row >= 0))
     after = arrived.joined.column(target).take(pa.array(rows)).combine_chunks()
     same = pc.fill_null(pc.equal(before, after), False)
     changed = np.sort(rows[~pc.or_(same, pc.is_null(before)).to_numpy(zero_copy_only=False)])
@@ -158,7 +158,7 @@ def target_distribution(arrived: Arrived) -> Outcome:
     has it. The last generations are 3, or all where few rows joined with these.
     """
     target, manifest = needed(arrived.manifest.spec.columns.target, "the split has no target"), arrived.manifest
-    new, row_of, born = arrived.new, arrived.joined.row_of, manifest.generations
+    new, row_of, born = arrived.new, arrived.joined.lookup.row, manifest.generations
     there = (manifest.status == ACTIVE) & (row_of >= 0)
     if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none
         there &= arrived.kept_target.is_valid().to_numpy(zero_copy_only=False)

@@ -50,7 +50,7 @@ class Snapshot:
         texts = [name for name, kind in types.items() if kind == "text" and name not in columns.roles()]
         digests = ((name, digests_of(joined.source, name)) for name in texts)  # one at a time
         categories = {name: sorted(of_values) for name, of_values in digests if len(of_values) <= 1000}
-        target = _at(joined.column(columns.target), joined.row_of) if columns.target else None
+        target = _at(joined.column(columns.target), joined.lookup.row) if columns.target else None
         return cls(manifest.split_id, target, types, categories)
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
@@ -145,12 +145,12 @@ class Arrived:
     def new(self) -> Rows:
         """The rows of the table that the manifest does not hold, and that do not wait."""
         waits = waiting_rows(self.joined.table, self.manifest.spec, self.manifest.types)
-        return np.flatnonzero((self.joined.place < 0) & ~waits)
+        return np.flatnonzero((self.joined.lookup.rank < 0) & ~waits)
 
     @cached_property
     def older(self) -> Rows:
         """The rows of the table that the manifest holds, in its order."""
-        return self.joined.row_of[self.joined.row_of >= 0]
+        return self.joined.lookup.row[self.joined.lookup.row >= 0]
 
     @property
     def sides(self) -> tuple[Rows, Rows]:
@@ -165,7 +165,7 @@ class Arrived:
         if when is not None:
             n = min(max(self.older.size // self.new.size, PARTS[0]), PARTS[1])
             return np.array_split(self.older[np.argsort(when[self.older], kind="stable")], n)
-        generation = self.manifest.generations[self.joined.place[self.older]]
+        generation = self.manifest.generations[self.joined.lookup.rank[self.older]]
         parts = [self.older[generation == each] for each in np.unique(generation)]
         return [part for part in parts if part.size >= FEWEST] or [self.older]
 

@@ -150,8 +150,8 @@ def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
 class Lookup:
     """The places among the known ``keys`` of rows that are looked up by theirs, or by position where there is no key.
 
-    ``rank`` is the place among the known rows of each row of ``wanted``, -1 where it has none; ``waits`` says which of
-    the latter are known to wait; ``optional`` known rows may be absent. SplitError where positions are not as many.
+    ``rank`` is the place among the known rows of each row of ``wanted``, -1 where it has none: such a row ``waits``, or
+    is ``unknown``. ``optional`` known rows may be absent. SplitError where positions are not as many.
     """
 
     def __init__(
@@ -169,6 +169,7 @@ class Lookup:
         self.waits = np.zeros(self.rank.size, dtype=np.bool_)
         if keys is not None and waiting is not None:
             self.waits = (positions_in(waiting, wanted) >= 0) & (self.rank < 0)
+        self.unknown = (self.rank < 0) & ~self.waits
 
     @cached_property
     def row(self) -> NDArray[np.int64]:
@@ -189,11 +190,10 @@ class Lookup:
         absent[self.optional] = False
         # Two rows of one key have one rank, and `row` keeps one of them: then more rows are known than ranks are taken.
         repeated = self.rank.size - np.count_nonzero(self.rank < 0) > np.count_nonzero(self.row >= 0)
-        unknown = (self.rank < 0) & ~self.waits
-        if self.keys is not None and (absent.any() or repeated or unknown.any()):
+        if self.keys is not None and (absent.any() or repeated or self.unknown.any()):
             key_order(self.wanted, self.wanted.column_names)  # says what is wrong with the keys themselves
             sides = (
-                (self.wanted.filter(unknown), "row has no fold", "rows have no fold"),
+                (self.wanted.filter(self.unknown), "row has no fold", "rows have no fold"),
                 (
                     self.keys.filter(absent),
                     "row of the manifest is not in the data",
