@@ -59,8 +59,9 @@ class Joined:
 
     @property
     def keys(self) -> pa.Table | None:
-        """The key columns as they are in the data; None where rows are joined by position."""
-        return None if self.manifest.keys is None else self.table.select(self.manifest.spec.columns.key)
+        """The key columns of the data, canonical and not encoded; None where rows are joined by position."""
+        names, manifest = self.manifest.spec.columns.key, self.manifest
+        return None if manifest.keys is None else canonical_table(self.table, names, manifest.types)
 
     @property
     def n(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
-from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
+from evenfold.manifests.tables.canonical import amount, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import label_ends, positions_in
 from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.errors import shown
@@ -69,8 +69,7 @@ def similar_keys(joined: Joined) -> Outcome:
 
     ``1``, ``01`` and ``1.0`` are one; ``1-23`` and ``12-3`` are two. Names of groups may be a letter off as well.
     """
-    spec = joined.manifest.spec
-    keys = None if joined.keys is None else canonical_table(joined.keys, spec.columns.key, joined.manifest.types)
+    keys = joined.keys
     texts = [] if keys is None else [field.name for field in keys.schema if pa.types.is_large_string(field.type)]
     levels = {name: pa.array(joined.levels(name)) for name in joined.columns.grouped}
     levels = {name: array for name, array in levels.items() if pa.types.is_string(array.type)}

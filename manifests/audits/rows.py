@@ -13,13 +13,15 @@ from evenfold.manifests.balance import levels_of
 from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED, LOCKED
-from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
+from evenfold.manifests.tables.canonical import amount, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.splitters.errors import is_deployed, shown
 from evenfold.splitters.strategies.time import without_groups_of
 from numpy.typing import NDArray
 
-from .findings import Found, NotAsked, Outcome, needed
+from .findings import Found, Outcome, needed
+
+NO_KEY = "rows are joined by position"
 
 
 def rows_without_fold(joined: Joined) -> Outcome:
@@ -41,15 +43,9 @@ def absent_rows(joined: Joined) -> Outcome:
     return Found(absent, message) if absent else None
 
 
-def _keys(joined: Joined) -> pa.Table:
-    if joined.keys is None:
-        raise NotAsked("rows are joined by position")
-    return canonical_table(joined.keys, joined.manifest.spec.columns.key, joined.manifest.types)
-
-
 def repeated_keys(joined: Joined) -> Outcome:
     """Look for rows that repeat the key of an earlier row."""
-    keys = _keys(joined)
+    keys = needed(joined.keys, NO_KEY)
     # Each key has a number: its place in the manifest, or beyond them all that of its first row. Equal ones repeat.
     number, new = joined.lookup.rank.copy(), np.flatnonzero(joined.lookup.rank < 0)
     fresh = keys.take(new)
@@ -69,7 +65,7 @@ def repeated_keys(joined: Joined) -> Outcome:
 
 def fractional_keys(joined: Joined) -> Outcome:
     """Look for keys that are numbers with a fraction."""
-    keys = _keys(joined)
+    keys = needed(joined.keys, NO_KEY)
     for name in keys.column_names:
         values = to_numpy(keys.column(name)) if pa.types.is_floating(keys.schema.field(name).type) else np.zeros(0)
         if n := (rows := np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))).size:

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, wraps
+from functools import cached_property, wraps
 from hashlib import sha256
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
 from .columns import Array, Codes, Column, alone, column_of, correlation, target_of
 from .findings import DropFeatures, KeepTogether, Remedy, SplitByTime, needed
@@ -85,11 +85,9 @@ class Sample:
 
     def key_columns(self) -> list[Column]:
         """Return the columns of the key, where the manifest has them."""
-        names, keys = self.joined.manifest.spec.columns.key, self.joined.keys
-        if keys is None:
-            return []
-        table = canonical_table(keys, names, self.joined.manifest.types)
-        return [column_of(name, table.column(name).take(pa.array(self.rows))) for name in names]
+        keys = self.joined.keys
+        named = [] if keys is None else zip(keys.column_names, keys.columns, strict=True)
+        return [column_of(name, column.take(pa.array(self.rows))) for name, column in named]
 
     def clock(self, name: str) -> Column:
         """Return a column that may play a part, as the named time does, and is then not among ``columns``."""
@@ -207,16 +205,11 @@ def crossings(joined: Joined, units: NDArray[np.int64]) -> tuple[int, dict[str, 
     return int(np.count_nonzero(rows)), places, where(places) + joined.looked_at
 
 
-@cache
-def _pools() -> ThreadpoolController:
-    import sklearn.ensemble  # noqa: F401, what starts threads is looked for once, and must be loaded by then
-
-    return ThreadpoolController()
-
-
 def in_one_thread() -> AbstractContextManager[Any]:
     """Return a context in which small models learn in one thread: sums in parallel differ in their last bits."""
-    return cast("AbstractContextManager[Any]", _pools().limit(limits=1))
+    import sklearn.ensemble  # noqa: F401, what starts threads must be loaded by then
+
+    return cast("AbstractContextManager[Any]", threadpool_limits(limits=1))
 
 
 def _once(learn: Callable[..., Array]) -> Callable[..., Array]:

@@ -76,7 +76,7 @@ def ordered_keys(labelled: Sample) -> Outcome:
     cut = isinstance(joined, JoinedLabels) and not is_random(joined.codes[sample.rows, 0])
     if effect.chance >= BY_CHANCE or effect.share <= (LEAST_EFFECT if alike or cut else 0.5):
         return None
-    what = f"the key {keys[0]!r}" if joined.keys is not None else "the rows in the file"
+    what = f"the key {keys[0]!r}" if keys else "the rows in the file"
     why = "the folds are stretches of it: split at random" if cut else "no fold is made by it; leave it out of features"
     why = f"features are in it too: exclude {listed(alike)}" if alike else why
     message = (
