@@ -24,6 +24,7 @@ from evenfold.tasks.record.models import promoting, registered as registry, retr
 from evenfold.tasks.record.models.committing import ask, committing, settle_commits
 from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining
 from evenfold.tasks.record.splits import read_split
+from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.runtime.home import Home, from_anywhere
 from evenfold.tasks.runtime.progress import saying
@@ -122,7 +123,7 @@ def _taken_up(course: Course) -> Retraining:
     except (WaitingError, Pause):  # for an answer
         raise
     except BaseException as error:  # also one that is cancelled
-        retraining.fail_retraining(split, opened.run_id, str(error) or type(error).__name__)
+        tracker_of(split).fail(opened.run_id, str(error) or type(error).__name__)
         raise
 
 

@@ -127,10 +127,14 @@ class Tracker:
         return str(run.info.run_id)
 
     def fail(self, run_id: str, reason: str) -> None:
-        """Mark a run as failed, with the reason where people look for it."""
+        """Mark a run as failed, with the reason where people look for it; with MLflow out of reach it stays RUNNING."""
         reason = redacted(reason)
-        self.tell(run_id, {"evenfold.failure": reason[:5000], NOTE: f"**Failed:** {plain(reason[:4000])}"})
-        self.finish(run_id, "FAILED")
+        try:
+            self.tell(run_id, {"evenfold.failure": reason[:5000], NOTE: f"**Failed:** {plain(reason[:4000])}"})
+            self.finish(run_id, "FAILED")
+        except Exception as error:
+            if not unreachable(error):
+                raise
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         """End a run: last of all, for a run that is FINISHED is complete."""
@@ -185,18 +189,26 @@ class Tracker:
             yield run
 
     def _fill(self, run: Run, entry: Entry) -> None:
-        """Log what an entry holds and its run does not, with the model and the split that it belongs to."""
+        """Log what an entry holds, with the model and the split that it belongs to; what the run holds stays once.
+
+        MLflow keeps a point once, however often it is logged at one time, and shows the larger of two at one time: all
+        are of the run's start, or of now where one has changed. Seconds are those of the first fit.
+        """
         from mlflow.entities import Metric, Param, RunTag
 
-        run_id = run.info.run_id
+        run_id, held, when = run.info.run_id, run.data.metrics, run.info.start_time
         on, tags = {}, _cut(entry.tags)
         if entry.recipe is not None:
             tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry)
             on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
+        points = {at: x for at, x in entry.points.items() if at[0] not in held or not at[0].startswith("seconds_")}
+        newest = {name: value for (name, _), value in sorted(points.items())}
+        if any(str(held.get(name, value)) != str(value) for name, value in newest.items()):  # NaN is NaN
+            when = max(int(time.time() * 1000), when + 1)
         # The model holds what was judged on the split, as value/r2 was, and no count.
         metrics = [
             Metric(name, value, when, step, run_id=run_id, **(on if "/" in name and name not in entry.series else {}))
-            for name, step, value, when in self._news(run, entry)
+            for (name, step), value in points.items()
         ]
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
         self.client.log_batch(run_id, metrics, params=params, tags=[RunTag(*tag) for tag in tags.items()])
@@ -204,22 +216,6 @@ class Tracker:
     def measured(self, run_id: str, metrics: Metrics) -> None:
         """Log the metrics that the run does not hold yet."""
         self._fill(self.client.get_run(run_id), Entry("", "", metrics=metrics))
-
-    def _news(self, run: Run, entry: Entry) -> list[tuple[str, int, float, int]]:
-        """Return name, step, value and time of the points to log: at the run's start, or now where some have changed.
-
-        MLflow keeps a point of a run once, however often it is logged, and shows the larger of two at one time; one of
-        a model it refuses again. A kill may have come between two of a series, or between the run's points and those
-        of its model. Seconds are those of the first fit: they differ each time.
-        """
-        held, start = run.data.metrics, run.info.start_time
-        newest = {name: value for (name, _), value in sorted(entry.points.items()) if not name.startswith("seconds_")}
-        changed = {name for name, value in newest.items() if str(held.get(name, value)) != str(value)}  # NaN is NaN
-        again = changed | (entry.series if changed or run.info.status != "FINISHED" else set())
-        if entry.recipe is not None and JUDGED not in run.data.tags:
-            again = set(newest)
-        when = max(int(time.time() * 1000), start + 1) if changed else start
-        return [(*at, value, when) for at, value in entry.points.items() if at[0] in again or at[0] not in held]
 
     def _keep_light_model(self, run: Run, entry: Entry) -> str:
         """Return the light model of a run, made once: it has no artifact, and the metrics as MLflow's search wants."""

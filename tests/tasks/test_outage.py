@@ -11,7 +11,7 @@ import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.record.tracker import Tracker, tracker_of
 from evenfold.tasks.runtime.home import SILENT
 from evenfold.tasks.runtime.progress import unreachable
 from servers import free_port, mlflow_server
@@ -107,7 +107,6 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
 
 def test_an_outage_hides_no_reason_of_a_retraining_that_failed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     from evenfold.tasks.record.entries import Entry
-    from evenfold.tasks.record.models.retraining import fail_retraining
 
     made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
     tracker = Tracker(home, "rows")
@@ -115,9 +114,9 @@ def test_an_outage_hides_no_reason_of_a_retraining_that_failed(home: Home, monke
     with monkeypatch.context() as out:
         out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         out.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
-        fail_retraining(made.split, run, "no rows")
+        tracker_of(made.split).fail(run, "no rows")
     assert tracker.client.get_run(run).info.status == "RUNNING"
-    fail_retraining(made.split, run, "no rows")
+    tracker_of(made.split).fail(run, "no rows")
     assert tracker.client.get_run(run).info.status == "FAILED"
     assert tracker.client.get_run(run).data.tags["evenfold.failure"] == "no rows"
 

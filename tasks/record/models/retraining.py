@@ -27,7 +27,6 @@ from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import Entry, coded, run_key, split_tags, unless_usual
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import NOTE, RUN_KEY, tracker_of
-from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
@@ -271,12 +270,3 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     tracker.keep_signed(run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.finish(run_id)
     return outcome
-
-
-def fail_retraining(split: SplitRef, run_id: str, reason: str) -> None:
-    """Mark a retraining as failed, and why; where MLflow is out of reach it stays RUNNING, and is gone on with."""
-    try:
-        tracker_of(split).fail(run_id, reason)
-    except Exception as error:
-        if not unreachable(error):
-            raise

@@ -38,7 +38,7 @@ def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
     entry = Entry("key", "rows", ON, {}, {"r2": 0.5}, recipe={})
     tracker = Tracker(home, "rows")
     with monkeypatch.context() as killed:
-        killed.setattr(Tracker, "_news", interrupted)
+        killed.setattr("mlflow.MlflowClient.log_batch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tracker.begin(entry)
     tracker = Tracker(home, "rows")
@@ -47,7 +47,7 @@ def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
     assert tracker.client.get_run(run_id).data.tags[JUDGED] == model.model_id
 
 
-def interrupted(*_: Any) -> None:
+def interrupted(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
