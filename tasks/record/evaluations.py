@@ -21,7 +21,7 @@ from evenfold.splitters.naming import installed
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
-from evenfold.tasks.record.reading import key_of_record, preimage_of_record
+from evenfold.tasks.record.reading import parts_of_record, preimage_of_record
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import audit_split
@@ -30,7 +30,7 @@ from evenfold.tasks.store import remember
 from evenfold.tasks.work import Work, work_of
 
 from . import entries
-from .entries import MOST_FOLDS, PARTIAL, PREDICTIONS, RECIPE, Entry, named_apart, run_key, short_tags, split_tags
+from .entries import MOST_FOLDS, PARTIAL, PREDICTIONS, Entry, named_apart, run_key, short_tags, split_tags
 from .models.versions import keep_model
 from .splits import data_input, links_of, origin_tags, page_on_server, split_input, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, made_once, tracker_of
@@ -38,7 +38,6 @@ from .tracker import CONTENT, NOTE, Tracker, made_once, tracker_of
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-EVALUATION_FILES = ("estimates.json", "report.html", RECIPE)
 FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")
 
 
@@ -74,15 +73,16 @@ def record_evaluation(
     work = work_of(split, evaluation.model)
     _require_models(split, work, models or {})
     split_run = split_run_id or split_run_of(split)
-    same = key_of_record(work, run_label, evaluation.interval, evaluation.level)
+    about = work, run_label, evaluation.interval, evaluation.level
+    same = run_key(**parts_of_record(*about))
     key, code = entries.coded(same, evaluation.model.code)
     record = _Record(evaluation, work, split_run, key, code, run_label, n_cached, models or {}, states, build)
     content, tags = record.content if evaluation.estimates else "", origin_tags() | record.tags
-    run_id, is_new = made_once(split, key, content, EVALUATION_FILES, tags, record.write, is_refreshing())
+    run_id, is_new = made_once(split, key, content, "report.html", tags, record.write, is_refreshing())
     since = tracker_of(split).since(same, evaluation.model.code) if is_new else ""
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
     if evaluation.estimates:
-        remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
+        remember(preimage_of_record(*about))
     if is_new and evaluation.estimates:  # not again where the same is found
         title, table = f"# {evaluation.model.title} @ {split.name} {split.version}", scores_table(evaluation.estimates)
         text = f"{title}\n\n{in_markdown(table)}\n\n{linked({f'Run {run_id} in MLflow': run.url})}"

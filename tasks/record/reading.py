@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from evenfold import estimates
 
 from .entries import PREDICTIONS, RECIPE, allowed, code_in, coded, run_key, unless_usual
 from .models.versions import EVALUATION, require_signed_version, version_named
-from .tracker import RUN_KEY, Tracker, complete_records
+from .tracker import JUDGED, RUN_KEY, Tracker, complete_records
 
 if TYPE_CHECKING:
     from evenfold.tasks.record.models.retraining import Retraining
@@ -188,16 +188,12 @@ def apparent_of(a: Sequence[Estimate], b: Sequence[Estimate], metric: str) -> tu
 
 def preimage_of_record(work: Work, label: str, interval: str, level: float) -> Preimage:
     """Return what the record of an evaluation depends on."""
-    parts = _parts(work, label, interval, level) | {"interval": interval, "level": level}
+    parts = parts_of_record(work, label, interval, level) | {"interval": interval, "level": level}
     return Preimage(kind="record", name=work.manifest.name, parts=parts)
 
 
-def key_of_record(work: Work, label: str, interval: str, level: float) -> str:
-    """Return the key of the run of an evaluation, whatever the user's code."""
-    return run_key(**_parts(work, label, interval, level))
-
-
-def _parts(work: Work, label: str, interval: str, level: float) -> dict[str, object]:
+def parts_of_record(work: Work, label: str, interval: str, level: float) -> dict[str, object]:
+    """Return what the key of an evaluation's run is made of, whatever the user's code."""
     return {
         "kind": "evaluate", "model": work.problem.model.canonical(), "seed": work.manifest.spec.seed,
         "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "label": label,
@@ -209,7 +205,7 @@ def finished_record(home: Home, work: Work, label: str, interval: str, level: fl
     """Return the finished run of an evaluation, None where there is none; looking makes no store."""
     if not home.is_recorded:
         return None
-    key, _ = coded(key_of_record(work, label, interval, level), work.problem.model.code)
+    key, _ = coded(run_key(**parts_of_record(work, label, interval, level)), work.problem.model.code)
     if held := complete_records(home).get(key):
         return held[0]
     runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
@@ -333,25 +329,18 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     home = Home.here()
     manifest = read_split(reference, home)
     tracker, on = Tracker(home, manifest.name), f"{manifest.name} {manifest.version}"
-    dataset = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
-    search = tracker.client.search_logged_models
-    judged = list(tracker.every(partial(
-        search, tracker.experiments(), "model_type = 'evenfold-recipe'", [dataset],
-        order_by=[{"field_name": "creation_time", "ascending": False}],
-    )))  # fmt: skip
+    judged = list(tracker.runs(f"tags.`evenfold.split_id` = '{manifest.split_id}' AND tags.`{JUDGED}` != ''"))
     if not judged:
         raise SplitError(f"no model was judged on {on} in {home.tracking_uri}; evaluate one on it.")
-    metrics = [each.key.removeprefix("value/") for each in judged[0].metrics or [] if each.key.startswith("value/")]
+    metrics = [name.removeprefix("value/") for name in judged[0].data.metrics if name.startswith("value/")]
     metric, server, ranked = allowed(metric or metrics[0]), server_of(home), []
-    for model in judged:
-        # Of several runs of one recipe, or a value that changed, the last is meant.
-        held = sorted(model.metrics or [], key=lambda each: (each.timestamp, each.value))
-        values = {each.key: float(each.value) for each in held}
-        value, low, high = (values.get(f"{figure}/{metric}") for figure in ("value", "low", "high"))
+    for run in judged:
+        value, low, high = (run.data.metrics.get(f"{figure}/{metric}") for figure in ("value", "low", "high"))
         if value is not None and not math.isnan(value):
-            run_id, params = model.source_run_id or "", dict(model.params or {})
-            url = run_page(model.experiment_id, run_id, server=server) if server else ""
-            about = {"model": model.name, "params": params, "run_id": run_id, "url": url}
+            run_id, model = str(run.info.run_id), run.info.run_name.partition(" @ ")[0]
+            params = {name.removeprefix("model."): text for name, text in run.data.params.items()}
+            url = run_page(run.info.experiment_id, run_id, server=server) if server else ""
+            about = {"model": model, "params": params, "run_id": run_id, "url": url}
             ranked.append(Judgement(value=value, low=low, high=high, **about))
     if not ranked:
         raise SplitError(f"no model on {on} was scored by {metric!r}; say {' or '.join(metrics)}.")

@@ -135,7 +135,6 @@ def _input(
     return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
 
 
-SPLIT_FILES = ("split/report.html", "split/manifest.json")
 MOST_SIDES = 20_000_000  # of rows by draws, for a table that is read without evenfold
 
 
@@ -169,7 +168,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
         _publish(split, measured, page, run_id)
         return run_id
 
-    run_id, _ = made_once(split, split_key(split), content, SPLIT_FILES, tags, write, is_refreshing())
+    run_id, _ = made_once(split, split_key(split), content, "split/manifest.json", tags, write, is_refreshing())
     return RunRef(run_id=run_id, url=page_on_server(split, run_id))
 
 

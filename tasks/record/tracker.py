@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
@@ -147,12 +147,9 @@ class Tracker:
 
     def runs(self, wanted: str = "", *, here: bool = False) -> Iterator[Run]:
         """Yield the runs that a filter of MLflow's wants, the newest first: of the whole store, or this experiment."""
-        if ids := [self.experiment_id] if here else self.experiments():
+        every = (each.experiment_id for each in self.every(self.client.search_experiments))
+        if ids := [self.experiment_id] if here else list(every):
             yield from self.every(partial(self.client.search_runs, ids, wanted, max_results=1_000))
-
-    def experiments(self) -> list[str]:
-        """Return the ids of all experiments of the store."""
-        return [experiment.experiment_id for experiment in self.every(self.client.search_experiments)]
 
     @staticmethod
     def every(search: Callable[..., Any]) -> Iterator[Any]:
@@ -316,13 +313,13 @@ SEEN = "recorded.json"  # the complete records, and the home's own store as it w
 
 
 def made_once(
-    split: SplitRef, key: str, content: str, files: Collection[str], tags: Mapping[str, str],
+    split: SplitRef, key: str, content: str, file: str, tags: Mapping[str, str],
     write: Callable[[Tracker, Run | None], str], again: bool = False,
 ) -> tuple[str, bool]:  # fmt: skip
     """Return the run that ``key`` names, and whether it was written now: complete and of the same ``content`` it stays.
 
     ``write`` fills the run that there is, or None; ``tags`` are told of one that stays, and ``again`` lets none stay.
-    Complete is what has ended well and holds the ``files``; no content is never.
+    Complete is what has ended well and holds its ``file``; no content is never.
     """
     home = Home.here()
     seen = complete_records(home)
@@ -332,21 +329,20 @@ def made_once(
     with locked(home.locks, f"once/{home.tracking_uri}/{key}"):  # of two at once, the second finds what the first made
         existing, stays = tracker.find(key), False
         if not again and existing and (existing.info.status, existing.data.tags.get(CONTENT)) == ("FINISHED", content):
-            held = tracker.client.list_artifacts(existing.info.run_id, min(files).rpartition("/")[0] or None)
-            stays = set(files) <= {file.path for file in held}
+            beside = tracker.client.list_artifacts(existing.info.run_id, file.rpartition("/")[0] or None)
+            stays = file in {each.path for each in beside}
         run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
     if stays:
         tracker.tell(run_id, tags)
     if content and home.tracks_here:
-        place = f"mlartifacts/{split.name}/{run_id}/artifacts"
-        seen[key] = [run_id, content, *(f"{place}/{file}" for file in files)]
+        seen[key] = [run_id, content, f"mlartifacts/{split.name}/{run_id}/artifacts/{file}"]
         records = json.dumps([_state_of_store(home), seen])
         write_aside(home.path / SEEN, lambda aside: aside.write_text(records, encoding="utf-8"))
     return run_id, not stays
 
 
 def complete_records(home: Home) -> dict[str, list[str]]:
-    """Return run, content and files of each complete record by its key; none where MLflow is to be asked.
+    """Return run, content and file of each complete record by its key; none where MLflow is to be asked.
 
     It is not even imported, which takes two seconds, where nothing has been written to the home's own store since.
     """
@@ -354,7 +350,7 @@ def complete_records(home: Home) -> dict[str, list[str]]:
         with suppress(OSError, ValueError):
             store, records = json.loads((home.path / SEEN).read_bytes())
             if store and store == _state_of_store(home):
-                return {key: held for key, held in records.items() if all((home.path / n).is_file() for n in held[2:])}
+                return {key: held for key, held in records.items() if (home.path / held[2]).is_file()}
     return {}
 
 
