@@ -14,7 +14,7 @@ import pandas as pd
 from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
 from evenfold.estimates.intervals.months import Judgement, Month, blocks, judge, month_of
 from evenfold.estimates.levels import LevelScore
-from evenfold.estimates.metrics.record import Responses, all_classes, replay
+from evenfold.estimates.metrics.record import Answered, Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.fit import fitted
 from evenfold.manifests import Audit
@@ -87,8 +87,9 @@ class _New:
 
     @cached_property
     def predicted(self) -> NDArray[np.float64]:
-        """The model's answers on these rows, as ``_answers`` has them."""
-        return _answers(self.work, Responses.of(load_final(self.final)[0], self.work.problem.X.iloc[self.rows]))
+        """The model's answers on these rows, as ``_numbers`` has them."""
+        problem, (model, _) = self.work.problem, load_final(self.final)
+        return _numbers(problem.answered(Responses.of(model, problem.X.iloc[self.rows]), self.rows))
 
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's recorded one, on the rows that both tested."""
@@ -219,13 +220,14 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
                 old = work.place[rows[born <= int(generation)]]
                 recipe = fitted(problem, old, seed=seed, name=name, inner=work.inner)
                 answers = Responses.of(recipe, problem.X.iloc[new])
-            now = _month(work, problem.y[new], answers, _units(work, new))
+                answered = problem.answered(answers, new)
+                now = _month(answered, _units(work, new))
         except Exception as error:  # whatever keeps it from being fitted or from predicting these rows is told
             why = f"it cannot predict them ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
         else:
             scored = None
             with suppress(Exception):  # of a metric that is not defined on these rows
-                scored = score(str(metric), problem.answered(answers, new))
+                scored = score(str(metric), answered)
             return judge(now, _earlier(work, champion, now.rows), problem.target), scored, new.size
     return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",)), None, 0
 
@@ -234,22 +236,16 @@ def _units(work: Work, rows: Rows) -> Rows:
     return rows if work.problem.groups is None else work.problem.groups[rows]
 
 
-def _month(work: Work, y: Any, answers: Any, units: Rows) -> Month:
-    classes = work.problem.classes
-    came = pd.Index(classes).get_indexer(y) if classes else y
-    return month_of(came, _answers(work, answers), units, len(classes))
+def _month(answered: Answered, units: Rows) -> Month:
+    return month_of(answered.truth, _numbers(answered), units, len(answered.classes))
 
 
-def _answers(work: Work, answers: Any) -> NDArray[np.float64]:
+def _numbers(answered: Answered) -> NDArray[np.float64]:
     """Return what a model says of rows, a line each: a number, or a probability per class, of a mere label 0 and 1."""
-    classes = work.problem.classes
-    if not classes:
-        return np.asarray(answers.say("predict"), dtype=np.float64).reshape(-1, 1)
-    probabilities = answers.say("predict_proba")
-    if probabilities is None:
-        one_hot: NDArray[np.float64] = np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(answers.say("predict"))]
-        return one_hot[:, :-1]  # a label that is none of them is the last
-    return all_classes(np.asarray(probabilities, np.float64), np.asarray(answers.classes_), classes)
+    if answered.classes and not hasattr(answered.answers, "predict_proba"):
+        return np.eye(len(answered.classes))[answered.predicted]
+    said = answered.probabilities if answered.classes else answered.predicted
+    return np.asarray(said, dtype=np.float64).reshape(answered.n, -1)
 
 
 def _recorded(champion: Champion | None) -> Recorded | None:
@@ -272,7 +268,6 @@ def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
     when: NDArray[Any] = generations if work.problem.times is None else work.problem.times
     units = _units(work, rows)
     return [
-        _month(work, part["y"].to_numpy(), replay(part, work.problem.classes), units[places])
+        _month(Answered.of(frame.iloc[places], work.problem.classes), units[places])
         for places in blocks(when[rows], size, units)
-        for part in [frame.iloc[places]]
     ]
