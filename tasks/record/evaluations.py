@@ -32,7 +32,7 @@ from evenfold.tasks.work import Work, work_of
 from . import entries
 from .entries import MOST_FOLDS, PARTIAL, PREDICTIONS, Entry, named_apart, run_key, short_tags, split_tags
 from .models.versions import keep_model
-from .splits import data_input, links_of, origin_tags, page_on_server, split_input, split_run_of
+from .splits import links_of, log_inputs, origin_tags, page_on_server, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, made_once, tracker_of
 
 if TYPE_CHECKING:
@@ -168,8 +168,7 @@ class _Record:
             if not failure:
                 links = links_of(tracker, run_id, "The evaluation's page", split, split_run=self.split_run)
                 tracker.tell(run_id, {NOTE: page_note(replace(page, tiles=()), links, scores_table(of.estimates))})
-            inputs = [data_input(split, of.fingerprint, "training"), split_input(split, self.split_run)]
-            tracker.client.log_inputs(run_id, datasets=inputs)
+            log_inputs(tracker, run_id, split, self.split_run, of.fingerprint)
             if of.scores:
                 self._write_folds(tracker, run_id, key)
             if whole_model := self.models.get("all rows"):
@@ -213,20 +212,14 @@ class _Record:
         # On disk the pages lie beside one another, and are opened from there.
         on_disk = f"../../{self.split_run}/{page}" if Home.here().tracks_here else ""
         audit = finished_here(audit_split, split, features=of.features, build=self.build).value
+        link = SplitLink(name, split.split_id, on_disk or page_on_server(split, self.split_run, page))
+        n_missing = split.n_splits - len(of.scores) - sum(len(block.splits) for block in of.draws)
+        states = {} if of.draws else {members.split_title(i): state for i, state in enumerate(self.states)}
         return evaluation_page(
-            problem,
-            self.scores,
-            of.estimates,
-            self.tables.get(PREDICTIONS),
-            f"Evaluation on {name}",
-            audit=audit,
-            split=SplitLink(name, split.split_id, on_disk or page_on_server(split, self.split_run, page)),
-            origin=Origin(Path(split.data).name),
-            levels=of.levels,
-            n_missing=split.n_splits - len(of.scores) - sum(len(block.splits) for block in of.draws),
-            states={} if of.draws else {members.split_title(i): state for i, state in enumerate(self.states)},
+            problem, self.scores, of.estimates, self.tables.get(PREDICTIONS), f"Evaluation on {name}", audit=audit,
+            split=link, origin=Origin(Path(split.data).name), levels=of.levels, n_missing=n_missing, states=states,
             confusion=of.confusion,
-        )
+        )  # fmt: skip
 
     def _write_folds(self, tracker: Tracker, run_id: str, key: str) -> None:
         """Give each of up to 100 folds a run below the evaluation's; of more, keep one table."""

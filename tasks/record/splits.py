@@ -120,6 +120,14 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     return _input(context, Path(uri).name[:500], digest, "local", {"uri": uri}, types, {"rows": split.n_rows})
 
 
+def log_inputs(
+    tracker: Tracker, run_id: str, split: SplitRef, split_run: str, fingerprint: str = "", context: str = "training"
+) -> None:
+    """Log the data and the split that a run read; ``fingerprint``: of the data, else of what the split read."""
+    data = data_input(split, fingerprint or split.stored().fingerprint, context)
+    tracker.client.log_inputs(run_id, datasets=[data, split_input(split, split_run)])
+
+
 def _input(
     context: str, name: str, digest: str, kind: str, source: object, types: dict[str, str], profile: object
 ) -> DatasetInput:

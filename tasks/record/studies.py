@@ -25,7 +25,7 @@ from evenfold.reports.texts import page_note
 from evenfold.splitters.errors import Displayed, SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, RunRef, Segment, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
-from evenfold.tasks.record.splits import data_input, links_of, origin_tags, run_page, split_input
+from evenfold.tasks.record.splits import links_of, log_inputs, origin_tags, run_page
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
@@ -54,19 +54,15 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
     ledger = Ledger(tracker.home.path / "looks", holdout)
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
         opened = ledger.open_look(
-            by=Settings.here().person,
-            when=datetime.now(UTC).isoformat(timespec="seconds"),
-            reason=reason,
-            model=recipe.canonical(),
-            budget=part.budget if part else None,
+            by=Settings.here().person, when=datetime.now(UTC).isoformat(timespec="seconds"), reason=reason,
+            model=recipe.canonical(), budget=part.budget if part else None,
             elsewhere=len(list(tracker.runs(_ON_HOLDOUT.format(holdout)))),
-        )
+        )  # fmt: skip
         sharing = ledger.sharing(opened)
         entry = _look_entry(split, recipe, opened, sharing)
         try:
             with tracker.run(entry) as run_id:
-                inputs = [data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id)]
-                tracker.client.log_inputs(run_id, datasets=inputs)
+                log_inputs(tracker, run_id, split, run_id, context="testing")
         except Exception as error:
             why = " ".join(str(error).split())[:300].rstrip(".")
             raise SplitError(
@@ -123,26 +119,18 @@ def record_look_scores(split: SplitRef, look: Look, result: FitResult, estimates
         if each.interval is not None:
             figures |= {f"holdout/{each.metric}_ci_{end}": getattr(each.interval, end) for end in ("low", "high")}
     tracker.measured(look.run_id, figures)
-    recorded = tracker.client.get_run(look.run_id).data
+    tags = tracker.client.get_run(look.run_id).data.tags
     # What the newest usual evaluation of the same recipe on the folds said.
     promised: list[Estimate] = []
     if evaluation := finished_record(tracker.home, work_of(split, result.model), "", "auto", 0.95):
         with suppress(SplitError):  # of a recipe that is damaged, or not ours
             promised = read_recipe(evaluation).estimates
     page = look_page(
-        result.score,
-        estimates,
-        look=look.look,
-        budget=look.budget,
-        reason=recorded.tags.get("evenfold.look_reason", ""),
-        by=recorded.tags.get("evenfold.look_by", ""),
-        split=f"{split.name} {split.version}",
-        model=recorded.params.get("model.estimator", ""),
-        origin=Origin(Path(split.data).name, look.run_id),
-        promised=promised,
-    )
-    tracker.keep(look.run_id, {PREDICTIONS: pd.read_parquet(result.predictions.path), "report.html": page.html()})
-    tracker.tell(look.run_id, {NOTE: page_note(page, links_of(tracker, look.run_id, "The page", split))})
+        result.score, estimates, look=look.look, budget=look.budget, reason=tags.get("evenfold.look_reason", ""),
+        by=tags.get("evenfold.look_by", ""), split=f"{split.name} {split.version}", model=str(result.model.estimator),
+        origin=Origin(Path(split.data).name, look.run_id), promised=promised,
+    )  # fmt: skip
+    _keep(tracker, look.run_id, split, page, {PREDICTIONS: pd.read_parquet(result.predictions.path)})
     return look.model_copy(update={"promised": promised})
 
 
@@ -175,8 +163,7 @@ def record_tuning(
         metrics=metrics | {f"tried/{metric}": {i: score.value for i, score in enumerate(of_metric)}},
     )  # fmt: skip
     with tracker.run(whole) as run_id:
-        inputs = [data_input(split, split.stored().fingerprint, "training"), split_input(split, split_run_id)]
-        tracker.client.log_inputs(run_id, datasets=inputs)
+        log_inputs(tracker, run_id, split, split_run_id)
         for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
             with tracker.run(_configuration(split, key, title, number, trial), parent=run_id):
                 pass
@@ -187,9 +174,14 @@ def record_tuning(
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
         tuning = {"tried": [trial.model_dump() for trial in tried], "choice": asdict(choice)}
         tuning |= {} if nested is None else {"nested": nested.model_dump(mode="json")}
-        tracker.keep(run_id, {"tuning.json": tuning, "report.html": page.html()})
-        tracker.tell(run_id, {NOTE: page_note(page, links_of(tracker, run_id, "The page", split))})
+        _keep(tracker, run_id, split, page, {"tuning.json": tuning})
     return run_id
+
+
+def _keep(tracker: Tracker, run_id: str, split: SplitRef, page: Page, files: dict[str, object]) -> None:
+    """Keep the page of a run on a split, and what lies beside it."""
+    tracker.keep(run_id, {"report.html": page.html()} | files)
+    tracker.tell(run_id, {NOTE: page_note(page, links_of(tracker, run_id, "The page", split))})
 
 
 def _configuration(split: SplitRef, tuning: str, title: str, number: int, trial: Tried) -> Entry:
