@@ -211,11 +211,12 @@ def _answered(course: Course, outcome: Retraining) -> Decision:
     doubts = outcome.doubts(course.arrival, request.ask_above) if asks else {}
     if not doubts:
         return decision
-    question, answer = ask(outcome, course.name, doubts, request.answer_within)
+    question = ask(outcome, course.name, doubts, request.answer_within)
+    answer = question.answer
     if answer is None and question.seconds > 0:
         raise WaitingError(f"{question.pending} The same request goes on then.")
     if answer is None or not answer.approve:
-        raise refused(course.split.name, f"{question.refused(answer)} Another run_label (--run-label) asks again.")
+        raise refused(course.split.name, f"{question.refusal} Another run_label (--run-label) asks again.")
     return run(retraining.record_decision, course.split, outcome.run_id, replace(decision, answer=answer.words))
 
 

@@ -4,8 +4,8 @@ Files and a registry share no transaction. A generation lies staged until its da
 commit it is written into its folder, which is renamed; then its model is registered and promoted; then the folder gets
 its final name. Whoever comes next finishes what has a registered version, and removes what has none.
 
-A person may be asked first: question and answer are signed for their run and kept in its record. Whoever answers names
-a question and says yes or no; what is committed then is what the question was about, or nothing.
+A person may be asked first: the question, with its answer, is signed for its run and kept in its record. What is
+committed then is what the question was about, or nothing.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from prefect.flow_runs import resume_flow_run, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field
 
-from .registered import CHAMPION, RegisteredModel, RolledBack, about_taking_back
+from .registered import ChampionChangedError, RegisteredModel, RolledBack, about_taking_back
 from .versions import ANSWERED, SIGNATURE, one_line, require_signed_version, signed_decision
 
 INTENT, UNDER_WAY = "commit.json", ".committing-"
-QUESTION, ANSWER = "question.json", "answer.json"
+QUESTION = "question.json"
 MOST_REASON, MOST_NAME = 1_000, 100  # characters
 
 
@@ -125,12 +125,11 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
     if version is None or version.tags.get("evenfold.split_id") != read_header(place)["split_id"]:
         place.rename(aside) if aside else shutil.rmtree(place)
         return
-    decision, number = signed_decision(run), str(version.version)
+    decision = signed_decision(run)
     if decision and decision.promote and run.info.status != "FINISHED":
-        with model.alone():
-            # Where it is the champion still with which this one was compared, or nobody is.
-            if model.aliases.get(CHAMPION) in (None, decision.champion, number):
-                model.make_champion(number)
+        with model.alone(), suppress(ChampionChangedError):
+            model.require_champion(decision, version)
+            model.make_champion(str(version.version))
     _finish(home, place)
 
 
@@ -158,6 +157,20 @@ class Reply(RunInput):
     name: str = Field(pattern=r"\S", max_length=MOST_NAME, description="Who says so.")
 
 
+class Answer(Outcome):
+    """Who said yes or no to a question, when and why."""
+
+    approve: bool
+    reason: str
+    by: str
+    at: str
+
+    @property
+    def words(self) -> str:
+        """The answer in a sentence."""
+        return f"{'Approved' if self.approve else 'Refused'} by {self.by} on {self.at[:10]}: {self.reason}"
+
+
 class Question(Outcome):
     """The question of a retraining before it commits; ``key`` names its run, its decision and its doubts.
 
@@ -170,6 +183,7 @@ class Question(Outcome):
     until: str
     run_id: str
     flow_run: str = ""
+    answer: Answer | None = None
 
     @property
     def seconds(self) -> float:
@@ -182,29 +196,15 @@ class Question(Outcome):
         how = f"evenfold answer {self.name} --approve (or --refuse) --reason WHY"
         return f"{self.words} Until {self.until[:16]} UTC somebody may say: {how}."
 
-    def refused(self, answer: Answer | None) -> str:
+    @property
+    def refusal(self) -> str:
         """Return who said no, or that nobody answered, and to what."""
-        no = answer.words.rstrip(".") if answer else f"Nobody answered until {self.until[:16]} UTC"
+        no = self.answer.words.rstrip(".") if self.answer else f"Nobody answered until {self.until[:16]} UTC"
         return f"{no}. {self.words}"
 
 
-class Answer(Outcome):
-    """Who said yes or no to the question of a ``key``, when and why."""
-
-    key: str
-    approve: bool
-    reason: str
-    by: str
-    at: str
-
-    @property
-    def words(self) -> str:
-        """The answer in a sentence."""
-        return f"{'Approved' if self.approve else 'Refused'} by {self.by} on {self.at[:10]}: {self.reason}"
-
-
-def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float) -> tuple[Question, Answer | None]:
-    """Ask about what is doubtful before a retraining commits; return the question, and the answer where there is one.
+def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float) -> Question:
+    """Ask about what is doubtful before a retraining commits; return the question, with its answer where there is one.
 
     A flow run of a deployment is suspended until then. The question's words are the first of the page in the run,
     which waits as SCHEDULED; the same question is asked once, and Prefect told so once.
@@ -223,8 +223,7 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
         )  # fmt: skip
         tracker.keep_signed(outcome.run_id, QUESTION, question.model_dump(mode="json"))
         tracker.keep(outcome.run_id, {"report.html": replace(outcome.as_page(), lead=question.words).html()})
-    answer = _answer(tracker, question)
-    if answer is None and question.seconds > 0:
+    if question.answer is None and question.seconds > 0:
         tracker.tell(outcome.run_id, {NOTE: f"**Waits for an answer.** {plain(question.pending)}"})
         tracker.client.update_run(outcome.run_id, status="SCHEDULED")
         happened("retrain.asked", split.name, question.pending, UUID(key[:32]), model=name, until=question.until)
@@ -236,7 +235,8 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
             # its key the same question is asked once.
             reply = suspend_flow_run(wait_for_input=form, timeout=ceil(question.seconds), key=question.key)
             answer = give_answer(question, reply.answer == "approve", reply.reason, reply.name)
-    return question, answer
+            return question.model_copy(update={"answer": answer})
+    return question
 
 
 def resume(question: Question, answer: Answer) -> bool:
@@ -267,22 +267,19 @@ def give_answer(question: Question, approve: bool, reason: str, by: str) -> Answ
     tracker, at = Tracker(Home.here()), datetime.now(UTC).isoformat(timespec="seconds")
     reason, by = one_line(reason, MOST_REASON), one_line(by, MOST_NAME)
     with locked(tracker.home.locks, f"answer/{question.run_id}"):
-        if earlier := _answer(tracker, question):
-            raise SplitError(f"it was answered: {earlier.words}. A second answer does nothing.")
+        held = tracker.read_ours(question.run_id, QUESTION, Question)
+        if held and held.answer:
+            raise SplitError(f"it was answered: {held.answer.words}. A second answer does nothing.")
         if question.seconds <= 0:
-            tracker.fail(question.run_id, question.refused(None))
+            tracker.fail(question.run_id, question.refusal)
             raise SplitError(f"nobody answered until {question.until[:16]} UTC, and it is refused.")
         if not (reason and by):
             raise SplitError("an answer needs a reason and a name, which are kept; pass both (--reason, --name).")
-        answer = Answer(key=question.key, approve=approve, reason=reason, by=by, at=at)
-        tracker.keep_signed(question.run_id, ANSWER, answer.model_dump(mode="json"))
+        answer = Answer(approve=approve, reason=reason, by=by, at=at)
+        answered = question.model_copy(update={"answer": answer})
+        tracker.keep_signed(question.run_id, QUESTION, answered.model_dump(mode="json"))
         tracker.tell(question.run_id, {ANSWERED: answer.words})
     return answer
-
-
-def _answer(tracker: Tracker, question: Question) -> Answer | None:
-    answer = tracker.read_ours(question.run_id, ANSWER, Answer)
-    return answer if answer is not None and answer.key == question.key else None
 
 
 class Withdrawn(Outcome):

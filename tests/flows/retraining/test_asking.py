@@ -100,9 +100,9 @@ def test_a_no_and_silence_refuse(home: Home, monkeypatch: pytest.MonkeyPatch, ho
 
 def _forged(home: Home, run_id: str) -> None:
     """Write as somebody who may edit MLflow, and knows the question, but has no key of ours."""
-    key = json.loads(text(home, run_id, "question.json"))["key"]
-    answer = {"key": key, "approve": True, "reason": "so", "by": "eve", "at": "2026-05-31T00:00:00+00:00"}
-    registry(home).log_dict(run_id, answer | {"signatures": ["0" * 64]}, "answer.json")
+    question = json.loads(text(home, run_id, "question.json"))
+    answer = {"approve": True, "reason": "so", "by": "eve", "at": "2026-05-31T00:00:00+00:00"}
+    registry(home).log_dict(run_id, question | {"answer": answer}, "question.json")
 
 
 def _of_another(home: Home, run_id: str) -> None:
@@ -110,7 +110,7 @@ def _of_another(home: Home, run_id: str) -> None:
     asked(99)
     assert "Approved" in says("--approve", "--reason", "of the other")
     (theirs,) = [run.info.run_id for run in waiting(home) if run.info.run_id != run_id]
-    registry(home).log_text(run_id, text(home, theirs, "answer.json"), "answer.json")
+    registry(home).log_text(run_id, text(home, theirs, "question.json"), "question.json")
 
 
 def _to_other_words(home: Home, run_id: str) -> None:
