@@ -148,7 +148,14 @@ def _happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool
 
 def _nearest_pairs(columns: list[Column]) -> tuple[Codes, Codes]:
     """Return the pairs of rows that are nearer to each other than chance puts rows of such a density."""
-    seen = space = _space(columns)
+    axes: list[Array] = []
+    for i, column in enumerate(columns):
+        if column.kind != "category" and column.n_levels >= 10:
+            axes += _ranked(column)
+        elif column.kind != "category" or column.n_levels <= column.values.size / 3:  # two levels lie about 1/2 apart
+            places = Stream(0, AUDITING, 7, i).uniform(2 * (column.n_levels + 1)).reshape(-1, 2)
+            axes.append(places[column.codes] * 0.9)
+    seen = space = np.column_stack(axes)
     rows, dimensions = space.shape
     if dimensions > (16 if rows <= MOST_SEARCHED else PROJECTED):
         signs = 1.0 - 2.0 * Stream(0, AUDITING, 8).below(2, dimensions * PROJECTED)
@@ -181,18 +188,6 @@ def _twins(space: Array, tree: Any, rows: Codes) -> tuple[Codes, Array, float]:
     rate = -np.log(1.0 - 0.5 ** (1.0 / (NEIGHBOURS - 1))) / max(float(np.median(near[fit])), 1e-9)
     # Half as far again, in the logarithm of distance, as chance takes a twentieth of the least share that is reported.
     return nearest, near, 1.5 * float(np.log((NEIGHBOURS - 1) / (0.05 * LEAST_SHARE))) / rate
-
-
-def _space(columns: list[Column]) -> Array:
-    """Return rows as points: the ranks of numbers (0 to 1), and categories so that two levels lie about 1/2 apart."""
-    axes: list[Array] = []
-    for i, column in enumerate(columns):
-        if column.kind != "category" and column.n_levels >= 10:
-            axes += _ranked(column)
-        elif column.kind != "category" or column.n_levels <= column.values.size / 3:
-            places = Stream(0, AUDITING, 7, i).uniform(2 * (column.n_levels + 1)).reshape(-1, 2)
-            axes.append(places[column.codes] * 0.9)
-    return np.column_stack(axes)
 
 
 def _ranked(column: Column) -> list[Array]:

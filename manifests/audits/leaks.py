@@ -76,7 +76,13 @@ def similar_keys(joined: Joined) -> Outcome:
     needed(texts or levels, "no column of key or group holds text")
     sentences, n, figures = [], 0, dict[str, Any]()
     if keys is not None and texts:
-        first = several(_first_alike(joined, keys, texts))
+        columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
+        spelled = pa.table(columns | {name: spelled_alike(columns[name]) for name in texts})
+        # A row that repeats a key is another's finding.
+        plain = joined.lookup.rank if joined.lookup.rank.min(initial=0) >= 0 else positions_in(keys, keys)
+        own, first = np.unique(plain, return_index=True)[1], np.full(joined.n, -1, dtype=np.int64)
+        first[own] = positions_in(spelled, spelled)[own]
+        first = several(first)
         if n := (rows := np.flatnonzero(first >= 0)).size:
             (apart, places, _), twin = crossings(joined, first), int(np.flatnonzero(first == first[rows[0]])[1])
             figures = {"apart": apart, "folds": places}
@@ -90,16 +96,6 @@ def similar_keys(joined: Joined) -> Outcome:
             sentences.append(sentence)
     message = f"{'; '.join(sentences)}; correct them where they mean the same."
     return Found(n, message, figures) if sentences else None
-
-
-def _first_alike(joined: Joined, keys: pa.Table, texts: list[str]) -> NDArray[np.int64]:
-    """Return a number a row, the same for keys that are spelled alike; -1 where it repeats a key, another's finding."""
-    columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
-    plain = joined.lookup.rank if joined.lookup.rank.min(initial=0) >= 0 else positions_in(keys, keys)
-    own, first = np.unique(plain, return_index=True)[1], np.full(joined.n, -1, dtype=np.int64)
-    spelled = pa.table(columns | {name: spelled_alike(columns[name]) for name in texts})
-    first[own] = positions_in(spelled, spelled)[own]
-    return first
 
 
 def _similar_levels(name: str, array: pa.Array, rows: NDArray[np.int64]) -> Iterator[tuple[int, str]]:

@@ -48,19 +48,20 @@ def _given_away(sample: Sample, features: dict[str, float], nearly: str, listing
 
 def _copies(sample: Sample) -> dict[str, float]:
     """Return the features that order the rows, all with a target, as the target does, and how nearly."""
-    columns = map(sample.clock, sample.features)
-    likeness = {column.name: _likeness(column, sample.target) for column in columns if column.kind != "time"}
-    return {name: value for name, value in likeness.items() if value >= 0.999}
-
-
-def _likeness(column: Column, target: Target) -> float:
-    present = ~np.isnan(column.values)
-    n = np.count_nonzero(present)
-    best = _in_its_order(present.astype(np.float64), target) if min(n, present.size - n) >= FEWEST_ROWS else 0.0
-    if n >= FEWEST_ROWS and column.kind == "category":
-        effects = [level_effect(outcome[:, None], column.codes) for outcome in target.outcomes.T]
-        return max(best, min(float(np.sqrt(e.share)) if e.chance < CHANCE else 0.0 for e in effects))
-    return max(best, _in_its_order(column.values[present], target.take(present))) if n >= FEWEST_ROWS else best
+    alike, target = dict[str, float](), sample.target
+    for column in (column for column in map(sample.clock, sample.features) if column.kind != "time"):
+        present = ~np.isnan(column.values)
+        n, best = np.count_nonzero(present), 0.0
+        if min(n, present.size - n) >= FEWEST_ROWS:
+            best = _in_its_order(present.astype(np.float64), target)
+        if n >= FEWEST_ROWS and column.kind == "category":
+            effects = [level_effect(outcome[:, None], column.codes) for outcome in target.outcomes.T]
+            best = max(best, min(float(np.sqrt(e.share)) if e.chance < CHANCE else 0.0 for e in effects))
+        elif n >= FEWEST_ROWS:
+            best = max(best, _in_its_order(column.values[present], target.take(present)))
+        if best >= 0.999:
+            alike[column.name] = best
+    return alike
 
 
 def _in_its_order(values: Array, target: Target) -> float:

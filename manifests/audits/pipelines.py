@@ -135,24 +135,23 @@ class _Look:
 
     def built(self, data: pd.DataFrame) -> Built:
         """Return the features of training and test rows; all rows and none where as many as went in do not come out."""
+        from sklearn.base import clone
+
         try:
             if self.whole:
                 frame = self._features(self.build(data.copy()))
                 is_whole = len(frame) == len(data)
                 return (frame.iloc[self.train], frame.iloc[self.test]) if is_whole else (frame, frame[:0])
-            of = self._fitted if hasattr(self.build, "fit") else self.build
-            one, other = of(data.iloc[self.train].copy(), data.iloc[self.test].copy())
-            return self._features(one), self._features(other)
+            train, test = data.iloc[self.train].copy(), data.iloc[self.test].copy()
+            if not hasattr(self.build, "fit"):
+                one, other = self.build(train, test)
+                return self._features(one), self._features(other)
+            pipeline = clone(self.build)
+            pipeline = pipeline[:-1] if hasattr(pipeline, "steps") and not hasattr(pipeline, "transform") else pipeline
+            X = self._features(pipeline.fit_transform(train.drop(columns=self.apart), train[self.target]))
+            return X, self._features(pipeline.transform(test.drop(columns=self.apart)))
         except (Exception, SystemExit) as error:
             raise SplitError(f"the build stopped with {type(error).__name__}: {reason_of(error)}") from error
-
-    def _fitted(self, train: pd.DataFrame, test: pd.DataFrame) -> Any:
-        from sklearn.base import clone
-
-        pipeline = clone(self.build)
-        pipeline = pipeline[:-1] if hasattr(pipeline, "steps") and not hasattr(pipeline, "transform") else pipeline
-        X = pipeline.fit_transform(train.drop(columns=self.apart), train[self.target])
-        return X, pipeline.transform(test.drop(columns=self.apart))
 
     def _features(self, table: Any) -> pd.DataFrame:
         table = table[0] if isinstance(table, tuple) else table

@@ -153,15 +153,22 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
     rows = in_use[np.sort(Stream(0, AUDITING).permutation(in_use.size)[:most])]
     columns, in_file = dict[str, Column](), np.sort(rows)
     if names:
-        blocks = joined.source.blocks(names, in_file)
-        table = pa.concat_tables(canonical_features(block.take(inside), joined) for _, block, inside in blocks)
+        parts = joined.source.blocks(names, in_file)
+        table = pa.concat_tables(canonical_features(part.take(inside), joined) for _, part, inside in parts)
         table = table.take(pa.array(np.searchsorted(in_file, rows))).combine_chunks()
         columns = {name: column_of(name, table.column(name)) for name in names}
     target, together = joined.columns.target, joined.together()
     groups = np.full(rows.size, -1) if together is None else together[rows]
     outcome = None if target is None else target_of(target, joined.column(target).take(pa.array(rows)))
+    folds, blocks = np.unique(joined.codes[rows, 0], return_inverse=True)
+    if not isinstance(joined, JoinedLabels) or folds.size < 3:
+        units, n = joined.lookup.rank[rows], joined.manifest.n
+        if groups.max() >= 0:  # numbered in the order of the key, as the file's decides nothing
+            units = by_appearance(alone(groups))
+            n = int(units.max()) + 1
+        blocks = Stream(0, AUDITING, 2).below(BLOCKS, n)[units]
     seen, drawn = tuple(names if features is None else features), rows.size < in_use.size
-    return Sample(joined, rows, _blocks(joined, rows, groups), columns, seen, outcome, groups, drawn)
+    return Sample(joined, rows, blocks % BLOCKS, columns, seen, outcome, groups, drawn)
 
 
 def canonical_features(block: pa.Table, joined: Joined) -> pa.Table:
@@ -170,17 +177,6 @@ def canonical_features(block: pa.Table, joined: Joined) -> pa.Table:
         if pa.types.is_decimal(field.type) or pa.types.is_uint64(field.type):
             block = block.set_column(i, field.name, block.column(i).cast(pa.float64(), safe=False))
     return canonical_table(block, block.column_names, joined.manifest.types)
-
-
-def _blocks(joined: Joined, rows: Codes, groups: Codes) -> Codes:
-    folds, fold = np.unique(joined.codes[rows, 0], return_inverse=True)
-    if isinstance(joined, JoinedLabels) and folds.size >= 3:
-        return np.asarray(fold % BLOCKS, dtype=np.int64)
-    units, n = joined.lookup.rank[rows], joined.manifest.n
-    if groups.max() >= 0:  # numbered in the order of the key, as the file's decides nothing
-        units = by_appearance(alone(groups))
-        n = int(units.max()) + 1
-    return Stream(0, AUDITING, 2).below(BLOCKS, n)[units]
 
 
 def where(places: Collection[str]) -> str:

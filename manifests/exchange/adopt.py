@@ -23,22 +23,13 @@ from evenfold.splitters import FromSklearn, Pair, SplitError
 from evenfold.splitters.strategies.given import valid_pair
 from numpy.typing import NDArray
 
-ADOPTED = "adopted"
-
 
 def adopt(
-    data: Any,
-    folds: Any,
-    key: str | list[str] | None = None,
-    *,
-    target: str | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    params: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    missing_group: Literal["refuse", "alone"] = "refuse",
-    name: str = ADOPTED,
-) -> Manifest:
+    data: Any, folds: Any, key: str | list[str] | None = None, *,
+    target: str | None = None, group: str | None = None, time: str | None = None,
+    params: Mapping[str, Any] | None = None, seed: int = 0,
+    missing_group: Literal["refuse", "alone"] = "refuse", name: str = "adopted",
+) -> Manifest:  # fmt: skip
     """Return a manifest of ``data`` (a file or a frame) whose folds are those of ``folds``, unmoved.
 
     ``folds`` is one of:

@@ -19,7 +19,7 @@ from evenfold.splitters import Predefined, Repeated, SplitError, all_strategies
 from evenfold.splitters.errors import shown
 from numpy.typing import NDArray
 
-from .assign import Growth, Ints, Merged, grow
+from .assign import Growth, Merged, grow
 
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
 
@@ -77,10 +77,14 @@ def extend(
 
 def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missing: float) -> Extension:
     _require_growable(manifest)
+    assert manifest.keys is not None
     arrival = Arrival(manifest, data, batch)
     _require_present(manifest, arrival.gone.size, max_missing)
     growth = grow(manifest, arrival, merged)
-    changes = _changes(manifest, arrival, growth.torn if merged == "quarantine" else growth.torn[:0])
+    torn = arrival.keys.take(growth.torn if merged == "quarantine" else growth.torn[:0])
+    gone, back = (manifest.keys.take(rows) for rows in (arrival.gone, arrival.back))
+    status = np.repeat([DELETED, ACTIVE, QUARANTINED], [keys.num_rows for keys in (gone, back, torn)]).astype(np.int8)
+    changes = pa.concat_tables([gone, back, torn]).append_column("status", pa.array(status)).combine_chunks()
     waiting, notes = arrival.waiting, growth.notes
     if arrival.new.size == changes.num_rows == 0 and manifest.waiting == waiting:
         return Extension(manifest, notes=notes or ("there is nothing new.",))
@@ -131,17 +135,6 @@ def _require_present(manifest: Manifest, gone: int, most: float) -> None:
             f"are not in the data, and at most {most:.0%} may be; if the data are new rows alone, say so (batch=True, "
             f"--batch), and if those rows are really gone, raise max_missing (--max-missing) to {least:g}."
         )
-
-
-def _changes(manifest: Manifest, arrival: Arrival, torn: Ints) -> pa.Table:
-    assert manifest.keys is not None
-    rows = {
-        DELETED: manifest.keys.take(arrival.gone),
-        ACTIVE: manifest.keys.take(arrival.back),
-        QUARANTINED: arrival.keys.take(torn),
-    }
-    status = np.repeat(np.array(list(rows), dtype=np.int8), [keys.num_rows for keys in rows.values()])
-    return pa.concat_tables(rows.values()).append_column("status", pa.array(status)).combine_chunks()
 
 
 def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: pa.Table) -> Manifest:
