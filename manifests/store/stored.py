@@ -47,9 +47,23 @@ def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = N
     In ``staged``, a folder beside it, it stays until ``settle`` renames it. Files of older generations are those of the
     version before. SplitError, and nothing is left, where the folder holds another decision, and for a full disk.
     """
-    final = Path(root) / manifest.name / manifest.version
+    final, header, first = Path(root) / manifest.name / manifest.version, describe(manifest), 0
+    before = final.with_name(f"{manifest.version.partition('.')[0]}.{manifest.generation - 1}")
+    with suppress(SplitError):  # without a version before, or one that is damaged, this one is whole
+        older = read_header(before)
+        prove_files(older, before)  # what is linked is read by everybody after
+        if older["split_id"] == manifest.parent_split_id:  # it shares the files of older generations
+            first = manifest.generation
+            # In assignments-0003.parquet the four digits are the generation; files without are written anew.
+            header["files"] = [each for each in older["files"] if each["path"][-12:-8].isdigit()]
     with aside((staged or final).parent, STAGED, final) as folder:  # where a reader never takes it for a version
-        _write_files(manifest, folder, final.parent)
+        for path in [entry["path"] for entry in header["files"]]:
+            try:
+                os.link(before / path, folder / path)
+            except OSError:
+                shutil.copyfile(before / path, folder / path)
+        tables = (each for n in range(first, manifest.generation + 1) for each in tables_of(manifest, n).items())
+        write_described(folder, header, tables)
         return settle(folder, final) if staged is None else folder.rename(staged)
 
 
@@ -117,32 +131,13 @@ def clear_abandoned(home: Path, kind: str) -> None:
             shutil.rmtree(stale, ignore_errors=True)
 
 
-def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
-    header, first = describe(manifest), 0
-    before = versions / f"{manifest.version.partition('.')[0]}.{manifest.generation - 1}"
-    with suppress(SplitError):  # without a version before, or one that is damaged, this one is whole
-        older = read_header(before)
-        prove_files(older, before)  # what is linked is read by everybody after
-        if older["split_id"] == manifest.parent_split_id:  # it shares the files of older generations
-            first = manifest.generation
-            # In assignments-0003.parquet the four digits are the generation; files without are written anew.
-            header["files"] = [each for each in older["files"] if each["path"][-12:-8].isdigit()]
-    for path in [entry["path"] for entry in header["files"]]:
-        try:
-            os.link(before / path, folder / path)
-        except OSError:
-            shutil.copyfile(before / path, folder / path)
-    tables = (each for n in range(first, manifest.generation + 1) for each in tables_of(manifest, n).items())
-    write_described(folder, header, tables)
-
-
 def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
     """Return what joined or changed with ``generation``, by file name; of draws, pairs and waiting rows the newest."""
     number, keys, born = f"{generation:04d}", manifest.keys, manifest.born
     rows = slice(None) if born is None else np.flatnonzero(born == generation)
     if keys is not None and born is not None:
         keys = keys.take(rows)
-    columns: dict[str, pa.Array] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
+    columns = {} if keys is None else dict(zip(keys.column_names, keys.columns, strict=True))
     tables = {f"assignments-{number}.parquet": pa.table(columns | manifest.membership.columns(rows))}
     if manifest.group_table is not None:
         born = manifest.group_table.column("generation").to_numpy() == generation
