@@ -14,7 +14,7 @@ from evenfold.splitters import SplitError
 from narwhals.exceptions import NarwhalsError
 
 from .canonical import INDEX, listed, require_columns
-from .source import BATCH_ROWS, Source, slices
+from .source import Source, slices
 
 # What a column of a frame may hold and Arrow has no one type for, and what to say of it where it was named.
 ODD = {
@@ -30,7 +30,7 @@ class Frame(Source):
     """A frame in memory; a pandas index is a column where it has a name."""
 
     def __init__(self, native: Any) -> None:
-        self.native = native
+        super().__init__(native, lambda: self.settled().table().schema, self._slices, lambda: len(self._frame))
         frame = pa.Table.from_batches([native]) if isinstance(native, pa.RecordBatch) else native
         if isinstance(frame, pd.DataFrame):
             levels = [name for name in frame.index.names if name is not None and name not in frame.columns]
@@ -51,24 +51,13 @@ class Frame(Source):
         """The names of the columns."""
         return [name for name in self._names if not INDEX.fullmatch(name)]
 
-    @cached_property
-    def n_rows(self) -> int | None:
-        """The number of rows."""
-        return len(self._frame)
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The types of the columns."""
-        return self.settled().table().schema
-
     def settled(self) -> Source:
         """Return the frame, in Arrow from now on, so that nothing is made of it twice."""
         if not isinstance(self._frame, pa.Table):
             self._frame = self.table()
         return self
 
-    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Yield ``columns`` in parts."""
+    def _slices(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
         return slices(self.table(columns), rows)
 
     def _read(self, names: list[str], by_name: bool) -> pa.Table:
@@ -135,8 +124,12 @@ def of_relation(relation: Any) -> Source:
         chosen = relation.project(", ".join(quoted(name) for name in columns))
         return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
 
-    schema = relation.limit(0).to_arrow_table().schema
-    return Source(relation, schema, read, lambda: int(relation.aggregate("count(*)").fetchall()[0][0]))
+    return Source(
+        relation,
+        lambda: relation.limit(0).to_arrow_table().schema,
+        read,
+        lambda: int(relation.aggregate("count(*)").fetchall()[0][0]),
+    )
 
 
 def _of_polars(frame: Any) -> Source:
@@ -144,7 +137,7 @@ def _of_polars(frame: Any) -> Source:
         parts = frame.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
         return (part.to_arrow() for part in parts)
 
-    return Source(frame, frame.limit(0).collect().to_arrow().schema, read)
+    return Source(frame, lambda: frame.limit(0).collect().to_arrow().schema, read)
 
 
 def _of_dask(frame: Any) -> Source:
@@ -152,7 +145,7 @@ def _of_dask(frame: Any) -> Source:
         parts = (pa.Table.from_pandas(part.compute(), preserve_index=False) for part in frame[columns].partitions)
         return (piece for part in parts for piece in slices(part, rows))
 
-    return Source(frame, pa.Schema.from_pandas(frame._meta, preserve_index=False), read)
+    return Source(frame, lambda: pa.Schema.from_pandas(frame._meta, preserve_index=False), read)
 
 
 def _of_spark(frame: Any) -> Source:
@@ -160,7 +153,7 @@ def _of_spark(frame: Any) -> Source:
         # All of the columns at once: asked for only to see whether an integer target is a number or classes.
         return slices(frame.select(*(f"`{name}`" for name in columns)).toArrow(), rows)
 
-    return Source(frame, frame.limit(0).toArrow().schema, read)
+    return Source(frame, lambda: frame.limit(0).toArrow().schema, read)
 
 
 # A DuckDB relation, a lazy frame of polars, a frame of Dask or Spark: by the method that nothing else has.

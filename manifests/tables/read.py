@@ -30,7 +30,7 @@ from evenfold.splitters.errors import (
 
 from .canonical import amount
 from .frames import STREAMS, Frame, of_relation, quoted
-from .source import CsvFiles, ParquetFiles, Source
+from .source import CsvFile, CsvFiles, ParquetFiles, Source
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
@@ -59,7 +59,7 @@ def source_of(data: Any, types: Mapping[str, str] | None = None) -> Source:
         raise SplitError(f"{data} holds {len(files)} files, {' and '.join(kinds)}; name files of one kind.")
     if kinds == ["Parquet"]:
         return ParquetFiles(str(data), list(map(str, files)))
-    return CsvFiles(str(data), files, types or {})
+    return CsvFiles(str(data), [CsvFile(file, types or {}) for file in files])
 
 
 def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping[str, str] | None = None) -> pa.Table:
@@ -132,7 +132,8 @@ def opened(address: str) -> Source:
             return int(source.n_rows or 0)
 
     with _relation(address) as source:
-        return Source(address, source.schema, read, count)
+        schema = source.schema
+    return Source(address, lambda: schema, read, count)
 
 
 @contextmanager

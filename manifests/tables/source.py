@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -33,15 +33,15 @@ Read = Callable[[list[str], int], Iterable[pa.Table]]
 class Source:
     """A table that can be read more than once, in batches where it lies; ``native`` is what engines may read better."""
 
-    _count: Callable[[], int] | None = None
-
-    def __init__(self, native: Any, schema: pa.Schema, read: Read, count: Callable[[], int] | None = None) -> None:
-        self.native, self._types, self._batches, self._count = native, schema, read, count
+    def __init__(
+        self, native: Any, types: Callable[[], pa.Schema], read: Read, count: Callable[[], int | None] = lambda: None
+    ) -> None:
+        self.native, self._types, self._batches, self._count = native, types, read, count
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The types of the columns; what pandas calls an index that has no name is no column."""
-        return pa.schema([field for field in self._types if not INDEX.fullmatch(field.name)])
+        return pa.schema([field for field in self._types() if not INDEX.fullmatch(field.name)])
 
     @cached_property
     def names(self) -> list[str]:
@@ -51,7 +51,7 @@ class Source:
     @cached_property
     def n_rows(self) -> int | None:
         """The number of rows; None where only a reader to the end would know."""
-        return None if self._count is None else self._count()
+        return self._count()
 
     def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """Yield ``columns`` as tables of at most about ``rows`` rows, in the same order each time."""
@@ -109,10 +109,10 @@ class ParquetFiles(Source):
                 schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
             schema = one_schema(names, schemas)
             self._data = pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
-        # From the footers: count_rows starts threads for them.
-        super().__init__(native, schema, self._of_each, lambda: int(sum(part.metadata.num_rows for part in parts)))
+        # Rows by the footers: count_rows starts threads for them.
+        super().__init__(native, lambda: schema, self._each, lambda: sum(part.metadata.num_rows for part in parts))
 
-    def _of_each(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def _each(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
         with readable(self.native):
             read = self._data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
             yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
@@ -331,9 +331,9 @@ def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
 class CsvFiles(Source):
     """CSV files of the same columns. In batches, types that the first two megabytes do not show must be declared."""
 
-    def __init__(self, native: str, files: Iterable[Path], types: Mapping[str, str], *, settled: bool = False) -> None:
-        self.native, self._whole = native, settled
-        self._files, self._declared = [CsvFile(file, types) for file in files], types
+    def __init__(self, native: str, files: Sequence[CsvFile], *, settled: bool = False) -> None:
+        super().__init__(native, self._shown, self._each)
+        self._files, self._whole = files, settled
 
     @cached_property
     def names(self) -> list[str]:
@@ -341,18 +341,14 @@ class CsvFiles(Source):
         with readable(self.native, "CSV"):
             return [name for name in self._files[0].names if not INDEX.fullmatch(name)]
 
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The types that the first two megabytes of each file show, or all of it."""
-        if self._whole:
-            return self.table().schema
-        try:
-            heads = self._tables(lambda file, texts: pa.Table.from_batches(islice(file.batches((), texts), 2)), 2)
-            schema = one_schema([file.path for file in self._files], [head.schema for head in heads])
-            return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
-        except (pa.ArrowException, UnicodeDecodeError):
-            self._whole = True  # which shows more, or says what is wrong
-            return self.table().schema
+    def _shown(self) -> pa.Schema:
+        """Return the types that the first two megabytes of each file show, or all of it."""
+        if not self._whole:
+            with suppress(pa.ArrowException, UnicodeDecodeError):  # all of it shows more, or says what is wrong
+                heads = self._tables(lambda file, texts: pa.Table.from_batches(islice(file.batches((), texts), 2)), 2)
+                return one_schema([file.path for file in self._files], [head.schema for head in heads])
+        self._whole = True
+        return self.table().schema
 
     @property
     def about_rows(self) -> int:
@@ -361,11 +357,9 @@ class CsvFiles(Source):
 
     def settled(self) -> Source:
         """Return the files in the types that all values show: each use reads them whole."""
-        return CsvFiles(self.native, [file.path for file in self._files], self._declared, settled=True)
+        return CsvFiles(self.native, self._files, settled=True)
 
-    def batches(self, columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Yield ``columns`` of one file after the other."""
-        require_columns(columns, self.names)
+    def _each(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
         schema = self.schema
         if self._whole:
             yield from slices(self.table(columns), rows)
