@@ -23,9 +23,8 @@ from .store.stored import LOOKED_AT, in_memory
 def measure(manifest: Any, data: Any = None, *, memory: str | int | None = None) -> BalanceReport:
     """Return how even ``manifest`` is on ``data`` (whatever ``decide`` takes, or a ``Joined``); sizes alone without.
 
-    Data are read once, the columns of its roles alone, and joined once. Raises SplitError where data are not the rows
-    of the manifest, where the target or the group column has holes, and where the rows take more than ``memory`` (all
-    that is free where it is None). O(n log n + splits x n).
+    SplitError where data are not the manifest's rows, where the target or the group column has holes, and where the
+    rows take more than ``memory`` (all that is free where it is None). O(n log n + splits x n).
     """
     manifest = in_memory(manifest, memory, LOOKED_AT)
     places, membership = _places(manifest), manifest.in_use
@@ -116,10 +115,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> Bala
 
 
 def _reach(beside: Joined, rows: Ranks, groups_of_ranks: NDArray[np.int64]) -> PackReport | None:
-    """Return how even a grouped split is and could be; None for other strategies, and where a group lies in two folds.
-
-    O(n) and the bound's search: up to a few seconds where groups are few enough for a proof.
-    """
+    """Return how even a grouped split is and could be; None for other strategies, and where a group is in two folds."""
     splitter, columns, membership = beside.manifest.splitter, beside.manifest.spec.columns, beside.manifest.in_use
     if not isinstance(splitter, GroupPacker) or columns.group is None:
         return None
@@ -195,11 +191,10 @@ LEAST_SPARE = 30  # rows, or groups, beyond one a fold: fewer may be dealt like 
 
 
 def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -> list[str]:
-    """Return the columns that give the fold of each row, as files for other tools do: 0 to k-1 or 1 to k, in any order.
+    """Return the columns that give the fold of each row: numbers 0 to k-1 or 1 to k in any order, or words for parts.
 
-    ``codes``: of the rows of ``table``, a column for each repeat. Numbers are none where folds are by design what a
-    column says (times, places, given folds), and where chance could have done it; words for several parts, such as
-    TRAIN and TEST, are of some split, whichever this one is.
+    ``codes``: of the rows of ``table``, a column a repeat. Numbers are none where folds are by design what a column
+    says (times, places, given folds), or chance could have dealt them; words are of some split, whichever this one is.
     """
     words, needs = [name for name in table.column_names if _are_parts(table.column(name))], manifest.splitter.needs
     dealt = manifest.n if manifest.group_table is None else manifest.group_table.num_rows
@@ -233,9 +228,8 @@ def _are_folds(column: pa.ChunkedArray, codes: NDArray[Any]) -> bool:
 def levels_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     """Return a code for each row of a canonical column, and the names of the codes; every row has one.
 
-    Classes are named as they read, in order of their names; beyond 20 the rarest are "others". A number is cut at its
-    quartiles. Missing values are a level of their own, the last. Where a class is called "missing" or "others", what is
-    not that class is "(missing)" or "(others)". O(n log n).
+    Classes are in order of their names, beyond 20 the rarest are "others"; a number is cut at its quartiles. Missing
+    values are the last level. Where a class is called "missing" or "others", what is not is "(missing)" or "(others)".
     """
     numeric = is_numeric_target(column)
     codes, names = _quarters(to_numpy(column).astype(np.float64)) if numeric else _classes(column)

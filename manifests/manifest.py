@@ -112,13 +112,11 @@ ACTIVE, DELETED, QUARANTINED = range(3)  # the status of a row: in use or not; i
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Manifest(Displayed):
-    """A decision about rows, in key order.
+    """A decision about rows, in key order; where ``keys`` is None the position is the key.
 
-    ``membership`` says which row is on which side of which split. Where ``keys`` is None the position is the key, and
-    only the same rows in the same order can be joined. ``born`` is the generation in which a row joined. Codes never
-    change; ``changes`` has a table for each generation with which rows were deleted, quarantined or came back: their
-    keys, and their new ``status``; those that are not active are in no split. ``waiting``: the keys, in order, of rows
-    that are no part of it yet, because their targets were not known.
+    Codes never change. ``changes``: by generation, the keys and new ``status`` of rows that were deleted, quarantined
+    or came back; those not active are in no split. ``born``: the generation in which a row joined, None where it never
+    grew. ``waiting``: the keys of rows that are no part of it yet, because their targets were not known.
     """
 
     spec: SplitSpec
@@ -239,8 +237,7 @@ class Manifest(Displayed):
     def pair(self, i: int) -> Pair:
         """Return split ``i`` as (train, test) ranks in key order: positions in a table that is sorted by its key.
 
-        ``train_test`` and ``as_cv`` find a frame's rows in any order. SplitError where a draw, drawn again, is not the
-        recorded one, and where rows wait, for then a rank is no position anywhere.
+        SplitError where a draw is not the recorded one, and where rows wait, for then a rank is no position anywhere.
         """
         if self.waiting is not None and self.waiting.num_rows:
             rows = amount(self.waiting.num_rows, "row")

@@ -136,11 +136,10 @@ def in_key_order(
     read: pa.Table, used: list[str], spec: SplitSpec, types: Mapping[str, str], keys: pa.Table | None = None,
     is_canonical: bool = False,
 ) -> Ordered:  # fmt: skip
-    """Return the ``used`` columns of the rows that can be split: canonical, encoded, in key order; then what waits.
+    """Return specification, types, the ``used`` columns of rows to split in key order, and the keys of those that wait.
 
-    Before them the specification and the types by which they were read; after them the keys of rows that wait, in
-    order. ``types`` are of the manifest that the rows join, and ``keys`` are its own; empty where one is decided now.
-    Canonical columns stay where they lie on disk. Raises SplitError for missing values and keys that repeat.
+    ``types`` are of the manifest that the rows join, and ``keys`` are its own; empty where one is decided now.
+    Canonical columns stay where they lie on disk. SplitError for missing values and keys that repeat.
     """
     rows, waiting = matured(read, spec, {**types, **spec.types}, keys) if spec.may_wait else (read, None)
     table = rows.select(used) if is_canonical else canonical_table(rows, used, {**types, **spec.types})

@@ -66,11 +66,10 @@ def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, floa
 
 @dataclass(frozen=True)
 class State:
-    """The memory of a manifest: the shares of the codes, and what each holds of each stratum.
+    """The memory of a manifest: the shares of the codes (None above 100), and what each holds of each stratum.
 
-    ``shares`` is None above 100 codes, where they follow from the strategy. Strata are the ``classes`` of the target
-    (or of several columns together), or what lies between the ``edges`` of a number, frozen when they were made, so
-    that drift is seen. ``counts`` (repeats by codes by strata) is None above 1,000 cells.
+    Strata are the ``classes`` of the target (or of several columns together), or lie between the ``edges`` of a number,
+    frozen so that drift is seen. ``counts`` (repeats by codes by strata) is None above 1,000 cells.
     """
 
     shares: dict[int, float] | None = None
@@ -232,9 +231,8 @@ def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
 class GroupTable:
     """The rows of each class in each group, and which group a row is of; both numbered by first appearance.
 
-    ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has a
-    code. ``levels`` are the classes of each column, ``tables`` the rows of each in each group (groups, classes); of
-    rows alone where there is no column. ``numeric``: whether the target is a number, where that is known. O(n log n).
+    The classes of numbers are the bins between ``edges``. ``levels`` are the classes of each column, ``tables`` the
+    rows of each in each group, of rows alone without a column. ``numeric``: whether the target is a number, if known.
     """
 
     def __init__(self, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> None:

@@ -219,10 +219,7 @@ def counts(manifest: Manifest) -> dict[str, int]:
 
 
 def read_manifest(folder: Any) -> Manifest:
-    """Return the manifest in ``folder``, or of whatever names a split.
-
-    Raises SplitError where there is none, for another schema, and for a damaged or missing file (by name).
-    """
+    """Return the manifest in ``folder``, or of whatever names a split; SplitError for none, and for damaged files."""
     return StoredManifest(folder).rows
 
 
@@ -304,10 +301,7 @@ class StoredManifest(Manifest):
         )  # fmt: skip
 
     def prove(self) -> StoredManifest:
-        """Return the manifest where every file has the bytes that were written, and the header fits its copy.
-
-        Else SplitError. No row is read, so it takes no memory.
-        """
+        """Return the manifest, no row read; SplitError where a file has other bytes, or the header another copy."""
         header, place = self.header, self.folder / "manifest.json"
         prove_files(header, self.folder)
         # Files of older generations hold the headers of their own versions.

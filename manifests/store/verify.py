@@ -47,10 +47,8 @@ class Verification(Strict):
 def verify(folder: Any) -> Verification:
     """Return whether a manifest, in ``folder`` or of whatever names a split, is what was written, and where not.
 
-    Every file and every block of 1,000,000 rows are compared with their digests, the header with its copy. Where they
-    agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are made anew from the rows, in
-    memory. Of a damaged file the first block that differs or cannot be read is named with its rows. Raises SplitError
-    where there is no manifest, or one of a newer schema. Reads every file up to five times.
+    Every file and block are compared with their digests, the header with its copy; where they agree, split_id, plan_id,
+    the counts, the parent's split_id and up to 200 draws are made anew from the rows, in memory.
     """
     path = folder_of(folder)
     results: dict[str, list[Any]] = {"proved": [], "not_proved": [], "damages": []}

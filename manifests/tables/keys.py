@@ -60,7 +60,7 @@ def _slow(secret: bytes, salt: bytes) -> str:
 def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     """Return the pseudonym of each value of a canonical column, as text; a value that is missing stays so.
 
-    5, 5.0 and "5" have one, for a column may be read as numbers today and as text tomorrow. A microsecond a value.
+    5, 5.0 and "5" have one, for a column may be read as numbers today and as text tomorrow.
     """
     encoded = whole(column).dictionary_encode()
     values, digits = encoded.dictionary.to_pylist(), (spec.key_encoding.bits if spec.key_encoding else 64) // 4
@@ -72,11 +72,9 @@ def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
 def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tuple[SplitSpec, dict[str, str], pa.Table]:
     """Return a canonical table with pseudonyms in place of what is encoded; before it the specification and its types.
 
-    Keys become ``row_key``, the first 64 bits of HMAC-SHA256(secret, key) as a signed integer, or the first 128 as
-    text; columns of groups and strata such text under their own names. ``types``: of the manifest, which remember what
-    is encoded, and with which secret by a check value; empty where it is decided now: then the specification gets the
-    types of the keys, for 5, 5.0 and "5" are one key only as long as they are read alike. Raises SplitError for a
-    secret that is not the one that the manifest was made with. About a microsecond a row.
+    Keys become ``row_key``: 64 bits of HMAC-SHA256(secret, key) as a signed integer, or 128 as text. ``types``: of the
+    manifest, which remember what is encoded, and by a check value with which secret, another of which is a SplitError;
+    empty where it is decided now: then the specification gets the types of the keys, which must always be read alike.
     """
     if not spec.key_encoding:
         return spec, dict(types), table

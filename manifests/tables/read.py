@@ -38,12 +38,11 @@ ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
 
 
 def source_of(data: Any, types: Mapping[str, str] | None = None) -> Source:
-    """Return what ``data`` are as a table that can be read whole or in batches; no row of files is read yet.
+    """Return ``data`` as a table that can be read; SplitError for absent files, and those of another kind, or of two.
 
     ``data``: a Parquet or CSV file, folder or glob, also behind ``s3://`` and other addresses that fsspec knows; a
     DuckDB table as ``duckdb:///folder/file.db#table``; a DuckDB relation; a lazy frame of polars; a DataFrame of Dask
     or Spark; any frame. ``types`` says how a CSV's text is to be understood.
-    Raises SplitError for a file that is absent, empty or of another kind, and for files of two kinds.
     """
     if isinstance(data, Source):
         return data
@@ -63,11 +62,9 @@ def source_of(data: Any, types: Mapping[str, str] | None = None) -> Source:
 
 
 def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping[str, str] | None = None) -> pa.Table:
-    """Return ``source`` as an Arrow table: a Parquet or CSV file, a folder or glob of them, an address, or any frame.
+    """Return ``source``, whatever ``source_of`` takes, as an Arrow table, of ``columns`` alone where some are named.
 
-    Only ``columns`` are read where a file allows it; several files must have the same columns. ``types`` says how a
-    CSV's text is to be understood. A pandas index is a column where it has a name.
-    Raises SplitError for a file that is absent, empty or unreadable, and for absent columns.
+    ``types`` says how a CSV's text is to be understood. SplitError where it is absent, empty, unreadable or lacks one.
     """
     return source_of(source, types).table(columns)
 
@@ -113,11 +110,9 @@ OF_NAME = """select table_schema, table_name from information_schema.tables wher
 
 
 def opened(address: str) -> Source:
-    """Return the table behind an address, no row of it read.
+    """Return the table behind an address: a DuckDB file's, which reads no other file, or one of Parquet objects.
 
-    ``duckdb:///folder/file.db#table`` is a table or view of a DuckDB file, which reads no other file; any other
-    address is a Parquet object, or a folder or glob of them. Raises SplitError where there is none, where a deployed
-    run may not read it, and for an address with a password or another secret.
+    SplitError where there is none, where a deployed run may not read it, and for an address with a secret.
     """
     if not address.startswith(DATABASE):
         files, names = _listed(address)
