@@ -39,11 +39,7 @@ def check_comparison(request: Request) -> str:
 
 @flow(definitions.compare, check_comparison)
 def compare(request: Request) -> list[Comparison]:
-    """Return, per metric, how the model of run B does beside that of run A on the same rows.
-
-    ``repeats="auto"`` fits both recipes on up to 10 repeats of the folds, where the recorded seconds foretell at most a
-    minute, or says why not. It is recorded with its page. ModelError, before any fit, for a metric of another target.
-    """
+    """Return, per metric, how the model of run B does beside that of run A on the same rows; record it."""
     pair = pair_of(request.run_a, request.run_b, request.repeats)
     pair_of.cache_clear()
     of_a, of_b = (reading.metrics_in(side.params) for side in (pair.a, pair.b))
@@ -145,10 +141,7 @@ class Pair:
 
 @lru_cache(maxsize=1)
 def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
-    """Return two recorded evaluations. Read once until they are compared.
-
-    Raises SplitError where they cannot be compared, or not over a number of ``repeats``.
-    """
+    """Return two recorded evaluations, read once until they are compared; SplitError where they cannot be."""
     prepare_environment().require_record()
     a, b = (reading.read_evaluation(run_id) for run_id in (run_a, run_b))
     n_recorded, required = min(int(side.predictions["repeat"].nunique()) for side in (a, b)), repeats != "auto"

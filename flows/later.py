@@ -63,9 +63,8 @@ def predict_later(
 
     The recipe of the evaluation, or the choice of the tuning, is fitted once on every training row of its split.
     ``training_data``: where its table lies now. Columns: the key where ``data`` has it, prediction, a probability of
-    each class. Raises SplitError for a run that names no recipe, and for rows of the split, whose answers the model may
-    know, or that may be such for they have no key, unless ``known_rows`` lets them in; ModelError where a feature is
-    missing or of another kind, and where the model cannot predict some row.
+    each class. SplitError for a run without a recipe, and for rows that are the split's or, without a key, may be,
+    unless ``known_rows`` lets them in; ModelError for features that lack or are of another kind.
     """
     later = _fitted(run_id, data, training_data, None if known_rows else MEANT)
     if later.untold and later.work.manifest.keys is not None:
@@ -90,10 +89,9 @@ def score_later(
     problem, recipe = _problem(later, metrics), later.recipe
     predictions = predictions_of(problem, np.arange(problem.n), later.answers, name=later.name)
     on_test, undefined = _scores(later, problem)
-    notes = [*later.untold, *undefined]
-    if moved := changed(recipe.code, recipe.model.code) if recipe.code else []:
-        since = f"changed since run {recipe.run_id[:8]}, whose promise is of the code before."
-        notes.insert(0, f"{listed(moved)} {since}")
+    moved = changed(recipe.code, recipe.model.code) if recipe.code else []
+    since = f"{listed(moved)} changed since run {recipe.run_id[:8]}, whose promise is of the code before."
+    notes = [*([since] if moved else []), *later.untold, *undefined]
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
     estimates = [
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
@@ -105,20 +103,12 @@ def score_later(
     page = evaluation_page(problem, [score], estimates, predictions, title, split=link, origin=Origin(later.name))
     page = beside_promises(page, estimates, promised, notes)
     about = {"run": recipe.run_id, "data": later.content[:32], "rows": problem.n}
-    if code := recipe.model.code:
-        about["code"] = digest_json(code)[:16]
+    about |= {"code": digest_json(recipe.model.code)[:16]} if recipe.model.code else {}
     return LaterScore(
-        run=recipe.run_id,
-        model=problem.model,
-        name=later.name,
-        split=split,
-        rows=problem.n,
-        estimates=estimates,
-        promised=promised,
-        confusion=Confusion.of(problem, predictions),
-        notes=notes,
+        run=recipe.run_id, model=problem.model, name=later.name, split=split, rows=problem.n, estimates=estimates,
+        promised=promised, confusion=Confusion.of(problem, predictions), notes=notes,
         run_id=record_later(split, f"{recipe.name} on {later.name}", about, estimates, page),
-    )
+    )  # fmt: skip
 
 
 MEANT = "if they are meant, say known_rows=True (--known-rows)"
@@ -169,8 +159,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", ["all rows"])
-    model, _ = load_final(final)
-    answers = Responses.of(model, X)
+    answers = Responses.of(load_final(final)[0], X)
     try:
         answers.say("predict")
     except Exception as error:  # a model raises what it likes
@@ -222,10 +211,9 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
             f"target {training.target!r} holds {shown(repr(strange[0]))}, a class that the model was never shown; "
             "leave those rows out, or train on some of them."
         )
-    model = later.recipe.model.model_copy(
-        update={"features": training.features, "exclude": (), "task": training.task}
-        | ({"metrics": tuple(map(training.metric, metrics))} if metrics else {})
-    )
+    update: dict[str, object] = {"features": training.features, "exclude": (), "task": training.task}
+    update |= {"metrics": tuple(map(training.metric, metrics))} if metrics else {}
+    model = later.recipe.model.model_copy(update=update)
     names = [name for name in spec.columns.grouped if name in later.table]
     units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None
     # What plays another role was no feature in training, and the features are named.

@@ -139,19 +139,10 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     victor = champion if decision.winner == "champion" else None
     loser = candidate.model if victor else champion.model if champion else None
     outcome = Retraining(
-        split=course.split,
-        growth=course.growth,
-        judged=judged,
-        audit=audited,
-        champion=champion,
-        evaluation_run_id=candidate.run_id,
-        decision=decision,
-        registered=None,
-        run_id=opened.run_id,
-        report="",
-        model=champion.model if champion else None,
-        loser=loser if decision.difference is not None else None,
-    )
+        split=course.split, growth=course.growth, judged=judged, audit=audited, champion=champion,
+        evaluation_run_id=candidate.run_id, decision=decision, registered=None, run_id=opened.run_id, report="",
+        model=champion.model if champion else None, loser=loser if decision.difference is not None else None,
+    )  # fmt: skip
     if victor and versions.moved_code(victor):  # its code is gone
         return _committed(course, outcome, None, None)
     recipe, winner = course.candidate, candidate

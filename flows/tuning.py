@@ -86,20 +86,13 @@ def tune(request: Request) -> Tuning:
     winner = trials[choice.chosen]
     require_level_gap(ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
     look = look_at_holdout(split, winner.recipe, request) if request.on == "holdout" else None
+    of_metric, fits = [trial.of(metric) for trial in trials], [trial.fits for trial in trials]
     return Tuning(
-        **asdict(choice),
-        split=ref,
-        metric=metric,
-        run_id=run_id,
-        look=look,
-        nested=inside,
+        **asdict(choice), split=ref, metric=metric, run_id=run_id, look=look, nested=inside, model=winner.recipe,
         configurations=[trial.params for trial in trials],
-        scores=[trial.of(metric).value for trial in trials],
-        spreads=[trial.of(metric).sd for trial in trials],
-        model=winner.recipe,
-        n_fits=sum(trial.fits.n_fits for trial in trials),
-        n_cached=sum(trial.fits.n_cached for trial in trials),
-    )
+        scores=[score.value for score in of_metric], spreads=[score.sd for score in of_metric],
+        n_fits=sum(each.n_fits for each in fits), n_cached=sum(each.n_cached for each in fits),
+    )  # fmt: skip
 
 
 def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:

@@ -59,29 +59,33 @@ def deploy(
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
-    from prefect.exceptions import ObjectNotFound
 
     published, options = getattr(flows, flow), {"spec": spec, "model": model, "registered_name": registered_name}
     request = _request(published.request_type, data, options)
     title = request.spec.name
     name, tags = name or title, ["evenfold", flow, f"split:{title}", *(tag or ())]
     with _client() as client:
-        earlier = None
-        with contextlib.suppress(ObjectNotFound):
-            earlier = client.read_deployment_by_name(f"{flow}/{name}")
+        earlier = _earlier(client, f"{flow}/{name}")
         schedule = _schedule(cron, timezone, active=not _is_idle(earlier))
         kind = _pool(client, pool)
         deployment = published.to_deployment(
             name, parameters=request.model_dump(mode="json", exclude_unset=True), tags=tags,
             description=f"evenfold: {flow} {title}.", work_pool_name=pool, work_queue_name=queue,
-            paused=earlier.paused if earlier else False, job_variables=_variables(kind, image, retries),
-            **schedule,
+            paused=bool(earlier and earlier.paused), job_variables=_variables(kind, image, retries), schedule=schedule,
             # Of two runs that record the same evaluation at once each might make a run of it, so the other waits.
             concurrency_limit=ConcurrencyLimitConfig.model_validate({"limit": 1, "collision_strategy": "ENQUEUE"}),
         )  # fmt: skip
         current = client.read_deployment(deployment.apply())
-    when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
-    return _answer(f"{flow}/{name}", when, pool, kind, earlier, current)
+    return _answer(f"{flow}/{name}", f"{cron} ({timezone})" if cron else "", pool, kind, earlier, current)
+
+
+def _earlier(client: Any, title: str) -> Any:
+    """Return the deployment of this title, None where there is none yet."""
+    from prefect.exceptions import ObjectNotFound
+
+    with contextlib.suppress(ObjectNotFound):
+        return client.read_deployment_by_name(title)
+    return None
 
 
 def _request(request_type: Any, data: str, options: Mapping[str, object]) -> Any:
@@ -95,11 +99,11 @@ def _request(request_type: Any, data: str, options: Mapping[str, object]) -> Any
 
 
 def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: Any) -> Answer:
-    """Return what came of a deployment, and its words."""
+    """Return what came of a deployment, and its words; ``when``: the time of its schedule, "" without one."""
     what, changes = ("updated", _changes(earlier, current)) if earlier else ("made", {})
     paused = current.paused or _is_idle(current)
     words = [
-        f"{title}: {what}; {when}, in pool {pool} ({kind})",
+        f"{title}: {what}; {f'runs at {when}' if when else 'runs when it is asked to'}, in pool {pool} ({kind})",
         *(["  it is paused, and stays so: prefect deployment schedule resume ..."] if paused else []),
         *(f"  {fact}: {was} -> {now}" for fact, (was, now) in changes.items()),
         f"  a worker takes its runs: prefect worker start --pool {pool}",
@@ -118,12 +122,12 @@ def _variables(kind: str, image: str, retries: int | None) -> Mapping[str, objec
     return template(kind, variables, Path.cwd(), image)
 
 
-def _schedule(cron: str | None, timezone: str, active: bool) -> dict[str, object]:
-    """Return when a deployment runs by itself; raises SplitError for what is no time."""
+def _schedule(cron: str | None, timezone: str, active: bool) -> Any:
+    """Return when a deployment runs by itself, if it does; raises SplitError for what is no time."""
     from prefect.schedules import Cron
 
     try:
-        return {} if cron is None else {"schedule": Cron(cron, timezone=timezone, active=active)}
+        return None if cron is None else Cron(cron, timezone=timezone, active=active)
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise SplitError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Unpack
 
 from evenfold.manifests.fields import Dialect, Format
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, amount
 from evenfold.tasks import Home, parameters as of
 from evenfold.tasks.requests import AdoptFields
 
@@ -15,7 +15,6 @@ from evenfold import flows, manifests
 
 from .terminal import OUTPUT, Answer, Words, option, show_json
 
-Role = Literal["train", "test"]
 Pairs = dict[str, Any] | None
 
 
@@ -41,21 +40,19 @@ Pipeline = Annotated[str | None, option("Audit as well the code that makes featu
 
 
 def audit(
-    manifest: ManifestFolder,
-    data: DataFile,
+    manifest: ManifestFolder, data: DataFile,
     features: Annotated[of.SomeNames, option("A column that a model sees; repeat for several.", "COLUMN")] = None,
     exclude: Unseen = None,
     target: Annotated[str | None, option("Target, where the split does not name one.", "COLUMN")] = None,
     group: Annotated[str | None, option("Look for this column's groups on both sides of a split.", "COLUMN")] = None,
     time: Annotated[str | None, option("Require that training rows are older than tested ones.", "COLUMN")] = None,
-    gate: Gates = None,
-    ignore: Ignored = None,
+    gate: Gates = None, ignore: Ignored = None,
     impact: Annotated[bool, option("Refit with and without each leak: what it costs.")] = False,
     store: Annotated[bool, option("Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, option("Record it in MLflow, with its page.")] = False,
     kind: Annotated[Literal["json", "md"] | None, option("Print JSON or Markdown.", names=("--format",))] = None,
     pipeline: Pipeline = None,
-) -> Answer:
+) -> Answer:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
@@ -106,8 +103,8 @@ def _with_looks(verification: manifests.Verification, home: Home) -> manifests.V
     if damages:
         of_looks = [manifests.Damage(file="looks", message=sentence) for sentence in damages]
         return verification.model_copy(update={"intact": False, "damages": [*verification.damages, *of_looks]})
-    n = f"{looks} look{'s' if looks != 1 else ''}"
-    sentence = f"the ledger of {n} at the locked rows is whole" if looks else "nobody looked at the locked rows"
+    whole = f"the ledger of {amount(looks, 'look')} at the locked rows is whole"
+    sentence = whole if looks else "nobody looked at the locked rows"
     return verification.model_copy(update={"proved": [*verification.proved, sentence]})
 
 
@@ -126,15 +123,11 @@ def diff(
 
 
 def export(
-    manifest: ManifestFolder,
-    to: Annotated[Format, option("The tool that reads the file.")],
-    output: Out,
-    data: Annotated[str | None, option("File whose rows the folds are put beside.")] = None,
-    repeat: Repeat = 0,
+    manifest: ManifestFolder, to: Annotated[Format, option("The tool that reads the file.")], output: Out,
+    data: Annotated[str | None, option("File whose rows the folds are put beside.")] = None, repeat: Repeat = 0,
     dialect: Annotated[Dialect, option("SQL of which engine, for --to sql.")] = "duckdb",
-    table: Annotated[str, option("Table whose rows get folds, for --to sql.")] = "rows",
-    memory: Memory = None,
-) -> Answer:
+    table: Annotated[str, option("Table whose rows get folds, for --to sql.")] = "rows", memory: Memory = None,
+) -> Answer:  # fmt: skip
     """Write the folds of a manifest as another tool reads them.
 
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
@@ -155,19 +148,15 @@ def export(
 
 
 def join(
-    manifest: ManifestFolder,
-    data: DataFile,
-    output: Out,
+    manifest: ManifestFolder, data: DataFile, output: Out,
     fold: Annotated[int | None, option("Which fold, from 0.  [default: all]")] = None,
-    role: Annotated[Role | None, option("The rows that are trained on, or tested.")] = None,
-    repeat: Repeat = 0,
-    memory: Memory = None,
-) -> Answer:
+    role: Annotated[Literal["train", "test"] | None, option("The rows that are trained on, or tested.")] = None,
+    repeat: Repeat = 0, memory: Memory = None,
+) -> Answer:  # fmt: skip
     """Write the rows of FILE that one fold trains on or tests; without a fold all, parted by folds below a folder.
 
     Example: evenfold join .evenfold/splits/flights/1.0 examples/flights.parquet --fold 2 --role test -o test.parquet
     """
-    from evenfold.manifests.tables.canonical import amount
     from evenfold.manifests.tables.read import require_place
 
     if (fold is None) != (role is None):
@@ -234,8 +223,8 @@ def show(
 
 def _print_header(out: Words, header: manifests.Header, report: Path | None) -> None:
     spec, kind = header["spec"], header["kind"]
-    amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {'draws' if kind == 'draws' else 'splits'}"
-    out.say(f"{header['name']} {header['version']}: {header['algorithm']['name']}, {amount}", "bold")
+    size = f"{amount(header['n_rows'], 'row')}, {amount(header['n_splits'], 'draw' if kind == 'draws' else 'split')}"
+    out.say(f"{header['name']} {header['version']}: {header['algorithm']['name']}, {size}", "bold")
     request = spec.get("columns", {}) | spec
     words = [f"{name} {_written(request[name])}" for name in request if name not in ("columns", "name", "strategy")]
     joined = [f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"]]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import parameters as of
@@ -45,28 +45,28 @@ def demo(engine: of.Engine = "prefect") -> Answer:
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
     frame.insert(0, "patient", range(1, len(frame) + 1))
-    recipe = {"features": FEATURES, "metrics": ("r2", "mae"), "model": {"text": "ordinal"}}
-    flights: dict[str, Any] = {"data": FLIGHTS, "key": "flight_id", "target": "arr_delay", **recipe}
-    requests: dict[str, dict[str, Any]] = {
+    of_flights = partial(
+        flows.evaluate, FLIGHTS, key="flight_id", target="arr_delay", features=FEATURES, metrics=("r2", "mae"),
+        model={"text": "ordinal"}, engine=engine,
+    )  # fmt: skip
+    evaluations = {
         "1. Arrival delays of 20,000 flights, without the departure delay, in random folds.":
-            flights | {"name": "flights-random", "strategy": "KFold"},
+            of_flights(name="flights-random", strategy="KFold"),
         "2. The same in folds of whole dates, whose rows share weather and queues. The difference is the leak.":
-            flights | {"name": "flights-by-date", "group": "date"},
-        "3. Breast cancer, 569 rows: 200 bootstrap resamples and .632.": {
-            "data": frame, "name": "breast-cancer", "key": "patient", "target": "benign", "strategy": "Bootstrap",
-            "n_splits": 200, "model": "evenfold.estimates:scaled_logistic_regression",
-            "metrics": ("accuracy", "roc_auc"),
-        },
+            of_flights(name="flights-by-date", group="date"),
+        "3. Breast cancer, 569 rows: 200 bootstrap resamples and .632.": flows.evaluate(
+            frame, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
+            model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"), engine=engine,
+        ),
     }  # fmt: skip
-    evaluations = [flows.evaluate(**request, engine=engine) for request in requests.values()]
 
     def show(out: Words, _: object) -> None:
-        for title, evaluation in zip(requests, evaluations, strict=True):
+        for title, evaluation in evaluations.items():
             out.say(f"{title}\n", "bold")
             show_outcome(out, evaluation)
             out.say("")
 
-    return Answer([json.loads(each.model_dump_json()) for each in evaluations], show)
+    return Answer([json.loads(each.model_dump_json()) for each in evaluations.values()], show)
 
 
 def compare(
@@ -147,11 +147,9 @@ def score(
 def folds(
     data: of.Data,
     counts: Annotated[str, of.run("Numbers of folds: 5..100, 5:100:5, or 5,10,20.", names=("--k",))] = "5..50",
-    strategy: of.Strategy = None,
-    seed: of.Seed = None,
-    output: PictureOrPage = Path("folds.html"),
+    strategy: of.Strategy = None, seed: of.Seed = None, output: PictureOrPage = Path("folds.html"),
     **fields: Unpack[StudyFields],
-) -> Answer:
+) -> Answer:  # fmt: skip
     """Show what the number of folds does to the mean over folds, its spread and the pooled score, on a page (-o).
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
@@ -161,14 +159,10 @@ def folds(
 
 
 def strategies(
-    data: of.Data,
-    n_splits: of.NSplits = None,
-    n_seeds: Annotated[int, of.run("Partitions of each way.")] = 20,
-    strategy: of.Strategy = None,
-    seed: of.Seed = None,
-    output: PictureOrPage = Path("strategies.html"),
-    **fields: Unpack[StudyFields],
-) -> Answer:
+    data: of.Data, n_splits: of.NSplits = None,
+    n_seeds: Annotated[int, of.run("Partitions of each way.")] = 20, strategy: of.Strategy = None,
+    seed: of.Seed = None, output: PictureOrPage = Path("strategies.html"), **fields: Unpack[StudyFields],
+) -> Answer:  # fmt: skip
     """Show what stratifying does to the variance of estimates, beside random folds, on a page (-o); groups stay whole.
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5

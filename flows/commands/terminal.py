@@ -115,6 +115,17 @@ class Answer:
     words: str | Callable[[Words, Any], None] | None = None
     failed: bool = False
 
+    def tell(self, out: Words) -> None:
+        """Print it as people read it."""
+        if isinstance(self.words, str):
+            out.say(self.words)
+        elif self.words is not None:
+            self.words(out, self.came)
+        else:
+            from .show import show  # which loads what pages are made of
+
+            show(out, self.came)
+
 
 def show_json(out: Words, came: Any) -> None:
     """Print a result as one JSON object."""
@@ -153,14 +164,8 @@ def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callab
             answer = function(**arguments)
         if as_json:
             show_json(output(), answer.came)
-        elif isinstance(answer.words, str):
-            output().say(answer.words)
-        elif answer.words is not None:
-            answer.words(output(), answer.came)
         else:
-            from .show import show  # which loads what pages are made of
-
-            show(output(), answer.came)
+            answer.tell(output())
         if answer.failed:
             raise typer.Exit(GATE_FAILED)
 

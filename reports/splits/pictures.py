@@ -43,9 +43,8 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
     if dealt and (sizes := size_deviations(seen)) is not None:
         pictures["sizes"] = sizes
     groups = group_sizes(seen)
-    if groups is not None:
-        few = sum(map(len, groups.values())) <= MOST_GROUPS
-        pictures["groups"] = group_piles(seen, groups) if few else group_histogram(seen, groups)
+    if groups is not None and sum(map(len, groups.values())) <= MOST_GROUPS:  # of more the tile says what matters
+        pictures["groups"] = group_piles(seen, groups)
     if seen.picks is not None:
         pictures["picks"] = group_picks(seen)
     if "out_of_bag" in seen.manifest.splitter.promises:
@@ -306,8 +305,10 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     drawn = dict(list(groups.items())[:MOST_FOLDS])
     names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in drawn]
     top = max(map(sum, drawn.values())) * 1.05
+    (largest, share), n = largest_group(seen, groups), sum(map(len, groups.values()))
+    title = f"{amount(n, 'group')}; the largest has {amount(largest, 'row')}"
     picture = Picture(
-        _groups_title(seen, groups), seen.unit, "rows", (-0.5, len(drawn) - 0.5), (0, top), height=260,
+        f"{title}, {share}" if share else title, seen.unit, "rows", (-0.5, len(drawn) - 0.5), (0, top), height=260,
         x_ticks=list(enumerate(names)), caption=cut(len(drawn), len(groups)),
     )  # fmt: skip
     for i, sizes in enumerate(drawn.values()):
@@ -320,34 +321,11 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     return picture
 
 
-def _groups_title(seen: SplitData, groups: dict[int, list[int]]) -> str:
-    (largest, share), n = largest_group(seen, groups), sum(map(len, groups.values()))
-    return ", ".join(filter(None, [f"{amount(n, 'group')}; the largest has {amount(largest, 'row')}", share]))
-
-
 def largest_group(seen: SplitData, groups: dict[int, list[int]]) -> tuple[int, str]:
     """Return the rows of the largest group, and which share of a fold they are; nothing for parts, which differ."""
     largest = max(sizes[0] for sizes in groups.values())
     fold = sum(map(sum, groups.values())) / len(groups)
     return largest, "" if seen.parts else f"{rounded(100 * largest / fold, 2)} % of a fold"
-
-
-def group_histogram(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
-    """Draw how many groups have how many rows: too many groups to show one by one."""
-    sizes = [size for fold in groups.values() for size in fold]
-    low, high = min(sizes), max(sizes)
-    step = max(1, -(-(high - low + 1) // 40))
-    edges = np.arange(low, high + step + 1, step)
-    counts, _ = np.histogram(sizes, bins=edges)
-    picture = Picture(
-        _groups_title(seen, groups), "rows in a group", "groups", (float(edges[0]) - 0.5, float(edges[-1]) - 0.5),
-        (0, float(counts.max()) * 1.08), height=200,
-    )  # fmt: skip
-    for count, left in zip(counts.tolist(), edges.tolist(), strict=False):
-        rows = f"{left:,}" if step == 1 else f"{left:,} to {left + step - 1:,}"
-        gap, hint = 0.08 * step, f"{amount(count, 'group')} of {rows} rows"
-        picture.bar(left - 0.5 + gap, left + step - 0.5 - gap, 0, count, 0, hint)
-    return picture
 
 
 def group_picks(seen: SplitData) -> Picture:
