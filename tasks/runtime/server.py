@@ -36,7 +36,8 @@ STARTING = "starting Prefect's embedded server, 10 to 20 s (evenfold up keeps on
 # One that is not kept lives until its stdin ends, which a kill -9 of who started it closes: by PR_SET_PDEATHSIG the end
 # of a thread would end it.
 _SERVER = """
-import os, signal, socket, sys, threading, time, uvicorn
+import gc, os, signal, socket, sys, threading, time, uvicorn
+gc.set_threshold(100_000, 50, 1_000)  # what is imported stays, as in the command line
 from prefect.server.api.server import create_app
 def end_with_starter():
     sys.stdin.read()
