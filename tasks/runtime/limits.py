@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import resource
@@ -44,7 +45,7 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
     if not seconds > 0:
         raise EvaluationError(f"{name}: time_limit={seconds} is no time to fit in; give more than 0 seconds, or None.")
     try:
-        pool, is_usable = _worker(name, seconds), False
+        pool, is_usable = _worker(name, seconds, function.__module__), False
         try:
             fit = pool.submit(_run, function, arguments)
             if not wait([fit], min(seconds, MOST_SECONDS)).done:
@@ -67,8 +68,8 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
 _IDLE: dict[int, list[Any]] = {}  # of each process, for a fork has none
 
 
-def _worker(name: str, seconds: float) -> Any:
-    """Return a process that is like this one, with what fits need imported: one that waits, or a new one."""
+def _worker(name: str, seconds: float, module: str) -> Any:
+    """Return a process that is like this one, with what a fit needs imported: one that waits, or a new one."""
     variables = environment() | {CORES: str(cores())}  # not the share that a fit beside it has
     if os.getpid() not in _IDLE:  # a process of a pool waits for those that it has started before loky would end them
         Finalize(None, lambda: [pool.shutdown(kill_workers=True) for pool in _IDLE[os.getpid()]], exitpriority=100)
@@ -81,7 +82,7 @@ def _worker(name: str, seconds: float) -> Any:
             pool, is_new = loky.ProcessPoolExecutor(1, initializer=begin_worker, initargs=(os.getpid(),)), True
         is_alike = False
         try:
-            ready = pool.submit(_prepare, sys.path, variables, os.getcwd(), ["evenfold.tasks.fits", *loaded])
+            ready = pool.submit(_prepare, sys.path, variables, os.getcwd(), [module, *loaded])
             if not wait([ready], START_SECONDS).done:
                 late = f"its process did not start within {START_SECONDS:g} s"
                 raise EvaluationError(f"{name}: {late}; is the machine busy?")
@@ -106,7 +107,9 @@ def _prepare(path: list[str], variables: dict[str, str], folder: str, modules: l
     os.environ.clear()
     os.environ.update(variables)
     os.chdir(folder)
+    gc.disable()  # nothing of what is imported is garbage
     import_beforehand(modules)
+    gc.enable()
     _peak_before()
     with contextlib.suppress(OSError):  # a file that is gone
         stamps = [((status := os.stat(file)).st_mtime_ns, status.st_size) for file in READ]
