@@ -21,6 +21,7 @@ from .columns import Array, Codes, Column, column_of, count_pairs, several, targ
 from .findings import Found, KeepTogether, Outcome, needed
 from .sample import BY_CHANCE, Sample, canonical_features, crossings
 
+CURE = "drop the repeats, or keep them together as a group"
 MOST_SAMPLED = 200_000
 LEAST_SHARE = 0.003
 NEIGHBOURS = 6  # the distance to the sixth nearest row is what is usual around a row
@@ -76,12 +77,9 @@ def duplicate_rows(features: Features) -> Outcome:
     if _happen_by_chance([column_of(name, features.sample.column(name)) for name in names], features.hashes):
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
         return Found(0, f"{have} the features of another; {why}.", figures)
-    message = (
-        f"{have} exactly the features of a row on the other side of a split ({listed(names, most=4)}), in "
-        f"{where_they_are}; drop the repeats, or keep them together as a group."
-    )
+    what = f"{have} exactly the features of a row on the other side of a split ({listed(names, most=4)})"
     harmless = joined.columns.target is not None and (share < 0.02 or not _targets_are_related(joined, units))
-    return Found(n, message, figures, KeepTogether(units), harmless)
+    return Found(n, f"{what}, in {where_they_are}; {CURE}.", figures, KeepTogether(units), harmless)
 
 
 def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
@@ -112,11 +110,8 @@ def near_duplicates(sample: Sample) -> Outcome:
     apart, places, where = crossings(sample.joined, units)
     if apart < max(LEAST_SHARE * n, 6):
         return None
-    message = (
-        f"{apart:,} rows ({apart / n:.1%}) nearly repeat a row on the other side of a split: they are much nearer to "
-        f"it than is usual around them, in {where}{sample.looked_at}; drop the repeats, or keep them together as a "
-        "group."
-    )
+    what = f"{apart:,} rows ({apart / n:.1%}) nearly repeat a row on the other side of a split: they are much nearer to"
+    message = f"{what} it than is usual around them, in {where}{sample.looked_at}; {CURE}."
     return Found(apart, message, {"folds": places}, KeepTogether(units))
 
 

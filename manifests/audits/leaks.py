@@ -174,10 +174,9 @@ def time_overlap(joined: Joined) -> Outcome:
     what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
     condition = "" if rows.label_end is None or purged else " with a target that was known"
     how = "" if splitter.needs.time else f" (--strategy ForwardChaining --time {name})"
-    message = (
-        f"{amount(total, 'training row')} of {where(late)} {what}{condition}"
-        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time{how}."
-    )
+    beside = f" with the gap of {gap}" if gap else ""
+    what = f"{amount(total, 'training row')} of {where(late)} {what}{condition}{beside}{joined.looked_at}"
+    message = f"{what}; split again by time{how}."
     return Found(total, message, {"splits": splits}, SplitByTime(name))
 
 

@@ -37,13 +37,10 @@ def target_like_features(sample: Sample) -> Outcome:
 
 
 def _given_away(sample: Sample, features: dict[str, float], nearly: str, listing: str, **figures: float) -> Found:
-    n = len(features)
-    message = (
-        f"{amount(n, 'feature')} {nearly} {verb(n, 'gives', 'give')} {sample.target.name!r} away: {listing}"
-        f"{sample.looked_at}; leave {verb(n, 'it', 'them')} out unless {verb(n, 'it is', 'they are')} known before the "
-        "target is."
-    )
-    return Found(n, message, {"features": features, **figures}, DropFeatures(tuple(features)))
+    n, target = len(features), sample.target.name
+    what = f"{amount(n, 'feature')} {nearly} {verb(n, 'gives', 'give')} {target!r} away: {listing}{sample.looked_at}"
+    cure = f"leave {verb(n, 'it', 'them')} out unless {verb(n, 'it is', 'they are')} known before the target is"
+    return Found(n, f"{what}; {cure}.", {"features": features, **figures}, DropFeatures(tuple(features)))
 
 
 def _copies(sample: Sample) -> dict[str, float]:
@@ -153,10 +150,8 @@ def computed_target(learned: Sample) -> Outcome:
         needed(_are_enough(rows, n), f"{rows:,} rows of {n} numbers are no ground to ask for sums of them")
         return None
     how, names, score = sign
-    message = (
-        f"features make up {learned.target.name!r}: {how}{learned.looked_at}; leave out those that are not known "
-        f"before the target is (exclude {listed(names)})."
-    )
+    cure = f"leave out those that are not known before the target is (exclude {listed(names)})"
+    message = f"features make up {learned.target.name!r}: {how}{learned.looked_at}; {cure}."
     return Found(1, message, {"features": names, "score": score}, DropFeatures(tuple(names)))
 
 

@@ -45,11 +45,9 @@ def pure_levels(learned: Sample) -> Outcome:
     signs |= _identifier_parts(learned)
     if not signs:
         return None
-    message = (
-        f"{listed(signs.values())}{learned.looked_at}: known only after {learned.target.name!r}, or its mark; exclude "
-        f"{listed(signs)} unless known before."
-    )
-    return Found(len(signs), message, {"features": [*signs]}, DropFeatures(tuple(signs)))
+    what = f"{listed(signs.values())}{learned.looked_at}: known only after {learned.target.name!r}, or its mark"
+    cure = f"exclude {listed(signs)} unless known before"
+    return Found(len(signs), f"{what}; {cure}.", {"features": [*signs]}, DropFeatures(tuple(signs)))
 
 
 def _marks(sample: Sample) -> Iterator[Mark]:
@@ -205,10 +203,9 @@ def filled_cells(learned: Sample) -> Outcome:
             signs[column.name] = f"{column.name} ({shares})"
     if not signs:
         return None
-    message = (
-        f"cells that were computed know {target.name!r}, which tells more there of what the other columns leave open: "
-        f"{listed(signs.values())}{learned.looked_at}; fill gaps in the model's pipeline, without the target."
-    )
+    what = f"cells that were computed know {target.name!r}, which tells more there of what the other columns leave open"
+    cure = "fill gaps in the model's pipeline, without the target"
+    message = f"{what}: {listed(signs.values())}{learned.looked_at}; {cure}."
     return Found(len(signs), message, {"features": [*signs], "rows": rows}, DropFeatures(tuple(signs)))
 
 

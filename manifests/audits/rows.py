@@ -56,11 +56,8 @@ def repeated_keys(joined: Joined) -> Outcome:
         return None
     first = int((counts[number] > 1).argmax())
     again = int(np.flatnonzero(number == number[first])[1])
-    message = (
-        f"{amount(repeated, 'row')} {verb(repeated, 'repeats', 'repeat')} the key of an earlier row (first: rows "
-        f"{first} and {again}); drop the repeats, or name a key that is unique."
-    )
-    return Found(repeated, message)
+    what = f"{amount(repeated, 'row')} {verb(repeated, 'repeats', 'repeat')} the key of an earlier row"
+    return Found(repeated, f"{what} (first: rows {first} and {again}); drop the repeats, or name a key that is unique.")
 
 
 def fractional_keys(joined: Joined) -> Outcome:
@@ -205,10 +202,8 @@ def _furthest(folds: JoinedLabels, names: Sequence[str | None]) -> Outcome:
     if not relative:
         return None
     of = "" if name is None else f" of class {shown(repr(folds.levels(name)[level]))} of {name!r}"
-    message = (
-        f"{folds.labels.code_name(code)} holds {amount(rows, 'row')}{of} and its share is {share:,.1f}: {relative:.1%} "
-        f"off{_large_group(folds, name, level)}."
-    )
+    what = f"{folds.labels.code_name(code)} holds {amount(rows, 'row')}{of} and its share is {share:,.1f}"
+    message = f"{what}: {relative:.1%} off{_large_group(folds, name, level)}."
     return Found(relative, message, {"fold": code, "rows": rows, "share": share})
 
 

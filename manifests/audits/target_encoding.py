@@ -48,10 +48,8 @@ def carried_targets(sample: Sample) -> Outcome:
     n, listing = len(signs), listed(f"{name} ({sign})" for name, sign in signs.items())
     ahead = "rows before its row alone (shift(1) of it in its entity, or by as much as it reaches ahead)"
     cure = ahead if any("later targets" in sign for sign in signs.values()) else "the training rows alone"
-    message = (
-        f"{amount(n, 'feature')} {verb(n, 'was', 'were')} computed with targets of tested rows: {listing}"
-        f"{sample.looked_at}; compute {verb(n, 'it', 'them')} from {cure}."
-    )
+    what = f"{amount(n, 'feature')} {verb(n, 'was', 'were')} computed with targets of tested rows: {listing}"
+    message = f"{what}{sample.looked_at}; compute {verb(n, 'it', 'them')} from {cure}."
     return Found(n, message, {"features": signs}, DropFeatures(tuple(signs)))
 
 

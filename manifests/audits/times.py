@@ -79,10 +79,8 @@ def ordered_keys(labelled: Sample) -> Outcome:
     what = f"the key {keys[0]!r}" if keys else "the rows in the file"
     why = "the folds are stretches of it: split at random" if cut else "no fold is made by it; leave it out of features"
     why = f"features are in it too: exclude {listed(alike)}" if alike else why
-    message = (
-        f"{sample.target.name!r} goes with the order of {what}, between {STRETCHES} stretches of which "
-        f"{effect.share:.0%} of its variance lies{sample.looked_at}; {why}."
-    )
+    what = f"{sample.target.name!r} goes with the order of {what}, between {STRETCHES} stretches of which"
+    message = f"{what} {effect.share:.0%} of its variance lies{sample.looked_at}; {why}."
     remedy = DropFeatures(tuple(alike)) if alike else None
     return Found(1, message, {"features": alike, "share": effect.share}, remedy, harmless=not (alike or cut))
 
@@ -214,11 +212,10 @@ def other_populations(sample: Sample) -> Outcome:
     cure += "sets them apart (a site, a period) and split by that"
     if written := columns_of_folds(values, joined.manifest, codes[:, None]):
         cure = f"leave out {listed(map(repr, written))}, which holds the fold of each row"
-    message = (
-        f"{listing} {verb(len(apart), 'is', 'are')} from another population: a small model tells "
-        f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; {cure}."
-    )
-    return Found(len(apart), message, {"auc": {str(fold): value for fold, value in apart.items()}})
+    are, their = verb(len(apart), "is", "are"), verb(len(apart), "its", "their")
+    what = f"{listing} {are} from another population: a small model tells {their} rows from the rest"
+    figures = {"auc": {str(fold): value for fold, value in apart.items()}}
+    return Found(len(apart), f"{what}{sample.looked_at}; {cure}.", figures)
 
 
 def other_generation(sample: Sample) -> Outcome:
@@ -235,10 +232,8 @@ def other_generation(sample: Sample) -> Outcome:
     needed(fewest >= LEAST_SIDE, f"the newest generation or those before it have {fewest} rows, too few to compare")
     value, is_apart = _separation(sample, new, columns, 0.65, whole=True)  # less far a generation may drift
     apart = "; scores of old and new rows are about two populations: report both" if is_apart else ""
-    message = (
-        f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older "
-        f"ones with an AUC of {value:.3f}{sample.looked_at}{apart}."
-    )
+    what = f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older"
+    message = f"{what} ones with an AUC of {value:.3f}{sample.looked_at}{apart}."
     return Found(int(is_apart), message, {"auc": value})
 
 

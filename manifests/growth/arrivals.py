@@ -72,12 +72,9 @@ def changed_targets(arrived: Arrived) -> Outcome:
     same = pc.fill_null(pc.equal(before, after), False)
     changed = np.sort(rows[~pc.or_(same, pc.is_null(before)).to_numpy(zero_copy_only=False)])
     n, share, first = changed.size, changed.size / max(rows.size, 1), changed[:MOST_LISTED].tolist()
-    message = (
-        f"{n:,} of {rows.size:,} known rows ({share:.1%}) {verb(n, 'has', 'have')} another {target} than before "
-        f"({verb(n, 'row', 'rows')} {', '.join([*map(str, first), *['…'] * (n > MOST_LISTED)])} of the data); "
-        "corrections, or a feed that is broken."
-    )
-    return Found(share, message, {"rows": first}) if n else None
+    which = f"{verb(n, 'row', 'rows')} {', '.join([*map(str, first), *['…'] * (n > MOST_LISTED)])} of the data"
+    what = f"{n:,} of {rows.size:,} known rows ({share:.1%}) {verb(n, 'has', 'have')} another {target} than before"
+    return Found(share, f"{what} ({which}); corrections, or a feed that is broken.", {"rows": first}) if n else None
 
 
 def new_rows(arrived: Arrived) -> Outcome:
@@ -123,10 +120,8 @@ def _rows_a_day(arrived: Arrived) -> Found | None:
     begun = (labels == months.max()) & (length == 1)
     factors = np.where(fresh, np.maximum(rates / usual, np.where(begun, 1.0, usual / rates)), 0.0)
     odd = int(np.argmax(factors))
-    message = (
-        f"{labels[odd]} has {rates[odd]:.3g} rows a day, {_beside(rates[odd], usual)} ({usual:.3g}, the median of "
-        f"{np.count_nonzero(~fresh)} months without new rows)."
-    )
+    what = f"{labels[odd]} has {rates[odd]:.3g} rows a day, {_beside(rates[odd], usual)}"
+    message = f"{what} ({usual:.3g}, the median of {np.count_nonzero(~fresh)} months without new rows)."
     return Found(float(factors[odd]), message, {"rows": int(counts[odd]), "usual": usual})
 
 
@@ -173,10 +168,8 @@ def target_distribution(arrived: Arrived) -> Outcome:
     distance, n_compared = _distance(now.take(new), then, numbers)
     chance = explained([_worth(arrived, rows) for rows in (new, row_of[last])], n_compared)
     shift = f", a shift of {2 * NormalDist().inv_cdf((1 + chance) / 2):.2g} sd" if numbers and chance < 1 else ""
-    message = (
-        f"{target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last {last.size:,} "
-        f"(largest difference of shares), and chance explains at most {chance:.3g}{shift}."
-    )
+    what = f"{target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last {last.size:,}"
+    message = f"{what} (largest difference of shares), and chance explains at most {chance:.3g}{shift}."
     figures = {"distance": distance, "chance": chance}
     return Found(distance - chance, message, figures) if distance > chance else None
 

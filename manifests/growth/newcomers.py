@@ -304,10 +304,8 @@ def jumps_in_time(arrived: Arrived) -> Outcome:
         if usual > 0:  # One date that is mistyped stops nothing: 19 of 20 rows lie as near as the quantile.
             jumps.append((float(np.quantile(away, 0.95)) / usual, float(away.max()) / usual, name))
     figure, most, name = max(needed(jumps, "no column holds different times in known rows"))
-    message = (
-        f"new rows lie up to {most:.3g} times further from the known times than their number explains ({figure:.3g} "
-        f"times but for one row in 20; {name}); dates that are wrong, or a gap."
-    )
+    what = f"new rows lie up to {most:.3g} times further from the known times than their number explains"
+    message = f"{what} ({figure:.3g} times but for one row in 20; {name}); dates that are wrong, or a gap."
     return Found(figure, message) if most > TELLING["jumps_in_time"] else None
 
 
