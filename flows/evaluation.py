@@ -152,7 +152,7 @@ def _each(fits: Fits, n: int, of: str | int, seconds: float | None = None) -> Ou
     apart = plain and not first.cached and seconds * len(numbers) > APART_SECONDS and sys.platform == "linux"
     blocks = short_blocks(n - len(numbers), n, seconds, workers) if apart or not plain else []
     calls = [(fits.split, block, fits.model) for block in blocks]
-    for place, done in finished_each(fit_short, calls, of=of, refresh=steps.REFRESHING.get(), apart=apart):
+    for place, done in finished_each(fit_short, calls, of=of, apart=apart):
         # Of a block that failed as a whole each is fitted below.
         for i, fit in zip(range(*blocks[place]), done.returned or (), strict=False):
             if fit.returned is not None:

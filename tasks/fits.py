@@ -19,7 +19,7 @@ from .runtime.home import parquet_bytes, write_aside
 from .runtime.limits import limited, within
 from .runtime.progress import setting
 from .runtime.signing import sign
-from .steps import REFRESHING, Finished, finished_here, step, tell
+from .steps import REFRESHING, Finished, finished_here, is_refreshing, step, tell
 from .work import Work, job_of, key_of_fit, work_of
 
 
@@ -82,16 +82,15 @@ def _fit(split: SplitRef, i: Fits, model: Any, of: str | int) -> FitResult:
     retries=0,
 )
 def fit_short(
-    split: SplitRef, block: Block, model: Model = None, *, of: str | int = "folds", refresh: bool = False,
-    apart: bool = False,
-) -> list[Finished[FitResult]]:  # fmt: skip
+    split: SplitRef, block: Block, model: Model = None, *, of: str | int = "folds", apart: bool = False
+) -> list[Finished[FitResult]]:
     """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
     Each fit is locked, found and kept under its own score key: a kill loses only the one under way, and one that fails
-    comes to nothing. ``refresh`` computes again what is kept. ``apart``: in a process of their own.
+    comes to nothing. ``apart``: in a process of their own.
     """
     limit = inf if apart else None
-    return within(limit, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh)
+    return within(limit, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, is_refreshing())
 
 
 def _fit_each(split: SplitRef, block: Block, model: Any, of: str | int, refresh: bool) -> list[Finished[FitResult]]:

@@ -259,8 +259,7 @@ def finished_each(
 
 
 def _fresh(task: Task[P, R]) -> Task[P, R]:
-    keeps = isinstance(task.cache_policy, ByContent)
-    return task.with_options(refresh_cache=True) if keeps and REFRESHING.get() else task
+    return task.with_options(refresh_cache=True) if REFRESHING.get() else task
 
 
 def _came_to(state: Any) -> Finished[Any]:
@@ -310,7 +309,7 @@ def finished_here(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finish
     """Return what a step came to without a task run of its own; its result is kept and found where a task's is."""
     assert isinstance(task.fn, Body)
     try:
-        value, cached = task.fn.kept(args, kwargs, REFRESHING.get())
+        value, cached = task.fn.kept(args, kwargs, is_refreshing())
         return Finished(value, cached=cached)
     except Exception as error:
         return Finished(error=error)
