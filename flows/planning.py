@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.manifests import StoredManifest, write_manifest
 from evenfold.splitters.errors import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
@@ -111,9 +110,8 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
     if request.parameters.get("manifest"):
         return plans.split_in(request.manifest, request.data, request.rows), Step(name="split", n=1, n_cached=1)
     plan = plans.plan_of(request.specification, from_anywhere(request.data))
-    folder, cached = plans.looked_up(plan, Home.here(), lambda manifest, _: write_manifest(manifest, aside))
-    split = SplitRef.of(StoredManifest(folder), from_anywhere(request.data)).asked(plan.spec)
-    return split, _step(request, plans.preimage_of(plan), 1, int(cached))
+    split = plans.placed(plan, from_anywhere(request.data), Path(aside) / plan.spec.name / "staged")
+    return split, _step(request, plans.preimage_of(plan), 1, int(split.reused))
 
 
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:

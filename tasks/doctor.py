@@ -41,12 +41,10 @@ def examine(home: Home) -> list[Finding]:
     for name, (check, cure) in CHECKS.items():
         try:
             findings.extend(check(home))
-        except EvenfoldError as error:
-            message, _, fix = str(error).rpartition("; ")
-            findings.append(Finding(name, False, message, fix))
         except Exception as error:
-            what = f"does not answer: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            findings.append(Finding(name, False, what, cure))
+            words = " ".join(str(error).split())
+            what = words if isinstance(error, EvenfoldError) else f"does not answer: {type(error).__name__}: {words}"
+            findings.append(Finding(name, False, what[:400], cure))
     return [replace(finding, message=redacted(finding.message)) for finding in findings]
 
 
@@ -62,9 +60,7 @@ def _versions(home: Home) -> Iterator[Finding]:
 
 
 def _home(home: Home) -> Iterator[Finding]:
-    places = {home.path: "home"}
-    places.setdefault(home.shared, "mirror of shared results" if home.bucket else "shared results")
-    for path, name in places.items():
+    for path, name in {home.shared: "shared results", home.path: "home"}.items():
         there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
         if not (there.is_dir() and os.access(there, os.W_OK)):
             yield Finding(name, False, f"{path} cannot be written", f"Make {there} a folder that can be written.")

@@ -1,10 +1,12 @@
-"""Keys of splits and audits, and earlier decisions: without tasks, so that a plan needs no Prefect."""
+"""Splits by their keys, decided now or before, and keys of audits: without tasks, so that a plan needs no Prefect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import sklearn
@@ -19,14 +21,13 @@ from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.errors import is_address
 from evenfold.splitters.naming import code_of, installed
 from evenfold.tasks.preimages import Marks, Preimage, differences
-from evenfold.tasks.runtime.home import Home, Settings
+from evenfold.tasks.runtime.home import Home, Settings, from_anywhere, locked
 
 from evenfold import manifests
 
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
-from .references import manifest_folder, versions_below
-from .runtime.home import from_anywhere
+from .references import manifest_folder, next_major, versions_below
 from .store import asked, bucket_of
 
 MOST_MARKED = 20_000_000  # rows
@@ -120,24 +121,61 @@ def preimage_of(plan: Plan) -> Preimage:
     return Preimage(kind="split", name=plan.spec.name, parts=parts, marks=marks)
 
 
-def looked_up(
-    plan: Plan, home: Home, write: Callable[[Manifest, Path | None], Path], again: bool = False
-) -> tuple[Path, bool]:
-    """Return the version that holds this decision, and whether it was made before, under this name or another.
+def placed(plan: Plan, data: str, staged: Path | None = None, again: bool = False) -> SplitRef:
+    """Return the version that holds this decision: made before, under this name or another, or now.
 
-    What is not there or damaged ``write`` puts in place, of the manifest and the damaged version: a name's folder is
-    what grows, so each gets its own. ``again``: nothing that was made before counts as that.
+    A name's folder is what grows, so each gets its own; what is damaged is made anew. ``staged``: where a new one lies
+    until it is committed. ``again``: nothing that was made before counts as that.
     """
-    name = plan.spec.name
-    if bucket := bucket_of(home):
-        bucket.fetch_splits(name)
-    earlier = next(made_by(plan, home, name), None)
-    if earlier is not None and is_intact(earlier):
-        return earlier, not again
-    for folder in () if again else made_by(plan, home):
-        if folder.parent.name != name and is_intact(folder):
-            return write(StoredManifest(folder).altered(spec=plan.spec, uri=None), earlier), True
-    return write(plan.decide(), earlier), False
+    home, name = Home.here(), plan.spec.name
+    home.make()
+    # Always in this order: two that held one each would wait for one another for ever.
+    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{name}"):
+        if bucket := bucket_of(home):
+            bucket.fetch_splits(name)
+        earlier = next(made_by(plan, home, name), None)
+        if earlier is not None and is_intact(earlier):
+            folder, reused = earlier, not again
+        else:
+            same = None if again else next(filter(is_intact, made_by(plan, home)), None)
+            manifest = StoredManifest(same).altered(spec=plan.spec, uri=None) if same else plan.decide()
+            folder, reused = _written(manifest, home, earlier, staged), same is not None
+        _require_budget(folder, plan)
+    forget_plans()
+    return SplitRef.of(StoredManifest(folder), data, reused, staged).asked(plan.spec)
+
+
+def _written(manifest: Manifest, home: Home, damaged: Path | None, staged: Path | None) -> Path:
+    """Write a decision as the next version of its name, in place of a damaged one, or ``staged`` aside."""
+    if staged is not None or damaged is None:
+        manifest = manifest.altered(version=next_major(home, manifest.name))
+        folder = manifests.write_manifest(manifest, home.splits, staged)
+    else:  # out of the way, with what is in it
+        aside = damaged.with_name(f".damaged-{uuid4().hex[:8]}")
+        aside.mkdir()
+        damaged.rename(aside / damaged.name)
+        folder = manifests.write_manifest(manifest.altered(version=damaged.name), home.splits)
+    if staged is None:
+        offer(home, folder)
+    return folder
+
+
+def offer(home: Home, folder: Path) -> None:
+    """Put a version into the bucket, if there is one; SplitError where another machine was first with another one."""
+    if (bucket := bucket_of(home)) and not bucket.offer_split(folder):
+        shutil.rmtree(folder)
+        raise SplitError(f"{folder.parent.name} {folder.name} was made on another machine meanwhile; run it again.")
+
+
+def _require_budget(folder: Path, plan: Plan) -> None:
+    """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
+    before, now = StoredManifest(folder).spec.holdout, plan.spec.holdout
+    if before and now and before.budget != now.budget:
+        raise SplitError(
+            f"the holdout of {plan.spec.name} {folder.name} was locked with a budget of "
+            f"{before.budget or 'any number of'} looks, and {now.budget or 'any number'} are asked for now; keep the "
+            "budget, or give the split a new name (which may lower it and never raise it)."
+        )
 
 
 def table_of(split: SplitRef) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Unpack
-from uuid import uuid4
 
 from evenfold.estimates import ModelSpec
 from evenfold.manifests import Audit, Extension, Manifest, Plan, Snapshot, SplitSpec, StoredManifest, digest_json
@@ -20,12 +18,12 @@ from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
-from evenfold.tasks.references import OfSplit, manifest_folder, next_major, version_in, versions_below
+from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below
 from evenfold.tasks.requests import SplitFields, flat
 from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked, write_aside
 from evenfold.tasks.runtime.limits import unlogged
 from evenfold.tasks.steps import is_refreshing, step
-from evenfold.tasks.store import Bucket, bucket_of, remember
+from evenfold.tasks.store import bucket_of, remember
 
 from evenfold import manifests
 
@@ -65,51 +63,9 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     by ``data_engine``: the manifest is the same. Raises SplitError.
     """
     plan, path = _planned(data, spec, **fields)
-    decided = placed(plan, path)
+    decided = plans.placed(plan, path, again=is_refreshing())
     remember(plans.preimage_of(plan))
     return decided
-
-
-def placed(plan: Plan, data: str, staged: Path | None = None) -> SplitRef:
-    """Return the version that holds this decision: made before, or now and ``staged`` until it is committed."""
-    home, name = Home.here(), plan.spec.name
-    home.make()
-
-    def write(decided: Manifest, damaged: Path | None) -> Path:
-        version = damaged.name if damaged else next_major(home, name)
-        if damaged:  # out of the way, with what is in it
-            aside = damaged.with_name(f".damaged-{uuid4().hex[:8]}")
-            aside.mkdir()
-            damaged.rename(aside / version)
-        folder = manifests.write_manifest(decided.altered(version=version), home.splits, staged)
-        if staged is None:
-            _offer(bucket_of(home), folder)
-        return folder
-
-    # Always in this order: two that held one each would wait for one another for ever.
-    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{name}"):
-        folder, reused = plans.looked_up(plan, home, write, is_refreshing())
-        _require_budget(folder, plan)
-    plans.forget_plans()
-    return SplitRef.of(StoredManifest(folder), data, reused, staged).asked(plan.spec)
-
-
-def _offer(bucket: Bucket | None, folder: Path) -> None:
-    """Put a version into the bucket, if there is one; SplitError where another machine was first with another one."""
-    if bucket and not bucket.offer_split(folder):
-        shutil.rmtree(folder)
-        raise SplitError(f"{folder.parent.name} {folder.name} was made on another machine meanwhile; run it again.")
-
-
-def _require_budget(folder: Path, plan: Plan) -> None:
-    """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
-    before, now = StoredManifest(folder).spec.holdout, plan.spec.holdout
-    if before and now and before.budget != now.budget:
-        raise SplitError(
-            f"the holdout of {plan.spec.name} {folder.name} was locked with a budget of "
-            f"{before.budget or 'any number of'} looks, and {now.budget or 'any number'} are asked for now; keep the "
-            "budget, or give the split a new name (which may lower it and never raise it)."
-        )
 
 
 @step(key_of=plans.audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
@@ -289,7 +245,7 @@ def extend(
         new = not grown.manifest.uri
         written = manifests.write_manifest(grown.manifest, folder.parent.parent, aside) if new else folder
         if aside is None:
-            _offer(bucket_of(home), written)
+            plans.offer(home, written)
     return Growth(
         split=SplitRef.of(StoredManifest(written), path, written.name in there, aside),
         parent_split_id=grown.manifest.parent_split_id,
@@ -302,4 +258,4 @@ def extend(
 def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
     """Decide the first split of a name, or its next major version, ``staged`` until it is committed. SplitError."""
     path = from_anywhere(data)
-    return placed(plans.plan_of(spec, path), path, Path(staged))
+    return plans.placed(plans.plan_of(spec, path), path, Path(staged), is_refreshing())
