@@ -28,7 +28,7 @@ from evenfold.manifests.tables.source import Source
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.kernels import HOLDOUT, Stream
-from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type
+from evenfold.splitters.numbers import CLASSES_VERSION, label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.wrappers import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray
@@ -116,11 +116,8 @@ def planned(
     if engine == "auto":
         theirs = CLUSTERS.get(type(source.native).__module__.partition(".")[0])
         engine = theirs or ("memory" if fits_in_memory(source, names or source.names[:1], memory) else "duckdb")
-    if engine == "memory":
+    if engine == "memory" or not names:
         return Plan(request, source)
-    if not names:  # then rows are nothing but their numbers
-        n = source.n_rows or sum(part.num_rows for part in source.batches(source.names[:1]))
-        return Plan(request, pa.table({"row": np.arange(n)}), in_order=True)
     table = spilled(source, names, request.types, request.columns.key, engine, bytes_of_memory(memory), Path(to))
     try:
         plan = Plan(request, table, in_order=True)
@@ -200,7 +197,8 @@ class Plan:
             raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
         used = used_columns(self.spec, self.splitter.needs)
         if not used:  # of a plain k-fold without a key the number of rows alone has to be known
-            n = source.n_rows or source.table(source.names[:1]).num_rows
+            n = source.n_rows or sum(part.num_rows for part in source.batches(source.names[:1]))
+            n = n or source.table(source.names[:1]).num_rows  # which says that there is none
             return self.spec, {"row": "int"}, pa.table({"row": np.arange(n)}), None
         table = source.table(used) if table is None else table
         for field in table.select(used).schema:
@@ -217,11 +215,7 @@ class Plan:
         """Return the rows as the strategy may see them."""
         needs, columns, column = self.splitter.needs, self.spec.columns, self.table.column
         y = to_balance(self.table, columns) if needs.y != "ignored" else None
-        groups = [coded(column(name)) for name in columns.grouped] if needs.groups else []
-        group = groups[0] if groups else None
-        if len(groups) > 1:  # several entities side by side
-            codes = np.column_stack([each.codes for each in groups])
-            group = Coded(codes, [each.levels for each in groups], tuple(columns.grouped))
+        group = coded(self.table.select(columns.grouped)) if needs.groups and columns.grouped else None
         places = self.table.select(columns.coordinates).columns if needs.coordinates else []
         roles = {
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,

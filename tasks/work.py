@@ -222,7 +222,7 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
         name = next((name for name in spec.columns.grouped if name in table.column_names), None)
         if name is None or spec.missing_group == "refuse":
             return name
-        return coded(manifests.canonical_table(table, [name], spec.types).column(name)).codes
+        return coded(manifests.canonical_table(table, [name], spec.types)).codes
     read = np.column_stack([*map(to_numpy, manifests.canonical_table(table, places, spec.types).columns)])
     rows = Rows.of(needs=Needs(coordinates=True), coordinates=read)
     groups: NDArray[np.int64] | None = spec.splitter().prepared(rows).groups

@@ -40,15 +40,11 @@ def is_numeric_target(column: pa.ChunkedArray) -> bool:
 
 def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None:
     """Return what is to be shared out evenly: numbers as they are, text and several columns as codes; None of none."""
-    balanced = [table.column(name) for name in columns.shared_out]
-    if len(balanced) > 1:
-        codes = [coded(column) for column in balanced]
-        return Coded(np.column_stack([column.codes for column in codes]), [column.levels for column in codes])
-    for column in balanced:
-        if pa.types.is_large_string(column.type):
-            return coded(column)
-        values = to_numpy(column)
-        return values.astype(np.float64) if is_numeric_target(column) else values
+    balanced = table.select(columns.shared_out)
+    if balanced.num_columns > 1 or balanced.schema.types == [pa.large_string()]:
+        return coded(balanced)
+    for column in balanced.columns:
+        return to_numpy(column).astype(np.float64) if is_numeric_target(column) else to_numpy(column)
     return None
 
 

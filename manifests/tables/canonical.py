@@ -193,10 +193,16 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     return np.asarray(whole(column).to_numpy(zero_copy_only=False))
 
 
-def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
-    """Return a canonical column as codes by first appearance; a row without a value has one of its own, for None."""
-    codes, values = numbered(column)
-    return Coded(codes.astype(np.int64), (values.to_pylist() if values.null_count else to_numpy(values).tolist()))
+def coded(table: pa.Table) -> Coded:
+    """Return canonical columns as codes by first appearance; a row without a value has one of its own, for None."""
+    columns = []
+    for codes, values in map(numbered, table.columns):
+        columns.append((codes.astype(np.int64), values.to_pylist() if values.null_count else to_numpy(values).tolist()))
+    if len(columns) == 1:
+        return Coded(*columns[0])
+    return Coded(
+        np.column_stack([codes for codes, _ in columns]), [levels for _, levels in columns], tuple(table.column_names)
+    )
 
 
 def encoded(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
