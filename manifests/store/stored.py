@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -196,20 +196,18 @@ def describe(manifest: Manifest) -> Header:
     born, state, parts = manifest.born, manifest.state, manifest.membership.parts
     rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
     shares = (state and state.shares) or {}
-    of_rows = {
-        "schema": SCHEMA,
-        "spec": manifest.spec.model_dump(mode="json", exclude_defaults=True),
-        "algorithm": manifest.algorithm | {"portable": manifest.splitter.portable},
-        "n_rows": manifest.n,
-        "counts": counts(manifest),
-        "parts": [{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
-        "state": None if state is None else state.to_json(),
-        "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
-        "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
-        "files": [],
-    }
-    fields = Header.__annotations__  # in the order of the file
-    return cast(Header, {name: of_rows[name] if name in of_rows else getattr(manifest, name) for name in fields})
+    return Header(
+        schema=SCHEMA, name=manifest.name, version=manifest.version, kind=manifest.kind,
+        spec=manifest.spec.model_dump(mode="json", exclude_defaults=True), types=manifest.types,
+        fingerprint=manifest.fingerprint, plan_id=manifest.plan_id, split_id=manifest.split_id,
+        parent_split_id=manifest.parent_split_id,
+        algorithm={**manifest.algorithm, "portable": manifest.splitter.portable},
+        n_rows=manifest.n, n_splits=manifest.n_splits, counts=counts(manifest),
+        parts=[{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
+        state=None if state is None else state.to_json(),
+        generations=[{"n": number, "rows": count} for number, count in enumerate(rows)],
+        versions={name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")}, files=[],
+    )  # fmt: skip
 
 
 def counts(manifest: Manifest) -> dict[str, int]:
