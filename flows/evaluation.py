@@ -286,7 +286,7 @@ def evaluated(split: SplitOutcome, recipe: ModelSpec, request: Request) -> Evalu
     with saying("recording the evaluation"):
         record = run(
             evaluations.record_evaluation, ref, outcome, split_run_id=split.run_id, run_label=request.run_label,
-            n_cached=fits.n_cached, states=states, models=models, build=request.build,
+            states=states, models=models, build=request.build,
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)

@@ -52,7 +52,7 @@ def failure_of(errors: Sequence[str], n_splits: int) -> str:
 
 @step(run_name=lambda split, **_: f"record the evaluation on {split.name}")
 def record_evaluation(
-    split: SplitRef, evaluation: Evaluated, *, split_run_id: str = "", run_label: str = "", n_cached: int = 0,
+    split: SplitRef, evaluation: Evaluated, *, split_run_id: str = "", run_label: str = "",
     states: Sequence[FoldState] = (), models: dict[str, FinalModel] | None = None, build: str | None = None,
 ) -> RunRef:  # fmt: skip
     """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
@@ -76,9 +76,9 @@ def record_evaluation(
     about = work, run_label, evaluation.interval, evaluation.level
     same = run_key(**parts_of_record(*about))
     key, code = entries.coded(same, evaluation.model.code)
-    record = _Record(evaluation, work, split_run, key, code, run_label, n_cached, models or {}, states, build)
-    content, tags = record.content if evaluation.estimates else "", origin_tags() | record.tags
-    run_id, is_new = made_once(split, key, content, "report.html", tags, record.write, is_refreshing())
+    record = _Record(evaluation, work, split_run, key, code, run_label, models or {}, states, build)
+    content = record.content if evaluation.estimates else ""
+    run_id, is_new = made_once(split, key, content, "report.html", record.write, is_refreshing())
     since = tracker_of(split).since(same, evaluation.model.code) if is_new else ""
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
     if evaluation.estimates:
@@ -111,7 +111,6 @@ class _Record:
     key: str
     code: dict[str, str]
     label: str
-    n_cached: int
     models: dict[str, FinalModel]
     states: Sequence[FoldState]
     build: str | None
@@ -123,16 +122,6 @@ class _Record:
         build = parts_of_build(self.build).values()
         place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models), *build]
         return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold")])
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """Return the words that are told of it each time."""
-        tags: dict[str, object] = {
-            "run_label": self.label, "n_cached": self.n_cached,
-            "stratified": "true" if self.work.manifest.splitter.needs.y != "ignored" else "",
-            "ordered": "true" if self.work.in_time_order else "",
-        }  # fmt: skip
-        return {f"evenfold.{name}": str(value) for name, value in tags.items() if value}
 
     @cached_property
     def scores(self) -> list[FoldScore]:
@@ -192,13 +181,17 @@ class _Record:
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
         metrics = entries.estimate_metrics(of.estimates) | _level_metrics(of.levels)
-        how = entries.unless_usual(of.interval, of.level)
-        another = {f"evenfold.{name}": str(value) for name, value in how.items()}
-        about_run = {"evenfold.split_run_id": self.split_run, "evenfold.record": "evaluation"}
+        traits = {"stratified": self.work.manifest.splitter.needs.y != "ignored", "ordered": self.work.in_time_order}
+        about_run: dict[str, object] = {
+            "split_run_id": self.split_run, "record": "evaluation", "run_label": self.label,
+            **{name: "true" if holds else "" for name, holds in traits.items()},
+            **entries.unless_usual(of.interval, of.level),
+        }  # fmt: skip
+        own = {f"evenfold.{name}": str(value) for name, value in about_run.items() if value}
         return Entry(
             key=key,
             name=f"{of.model.title} @ {split.name} {split.version}",
-            tags=split_tags(split) | about_run | origin_tags() | self.tags | another | tags,
+            tags=split_tags(split) | own | origin_tags() | tags,
             params=params,
             metrics={**metrics, **entries.confusion_metrics(of.confusion), **series},
             recipe=about if of.estimates else None,

@@ -168,15 +168,15 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
         )
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
     whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
-    content, tags = digest_json(whole), origin_tags() | {"evenfold.record": "split"}  # also of one that was withdrawn
+    content = digest_json(whole)
 
     def write(tracker: Tracker, _: Run | None) -> str:
-        with tracker.run(split_entry(split, measured, tags | {CONTENT: content})) as run_id:
+        with tracker.run(split_entry(split, measured, origin_tags() | {CONTENT: content})) as run_id:
             page = _fill(tracker, run_id, split, measured, Settings.memory_of(memory))
         _publish(split, measured, page, run_id)
         return run_id
 
-    run_id, _ = made_once(split, split_key(split), content, "split/manifest.json", tags, write, is_refreshing())
+    run_id, _ = made_once(split, split_key(split), content, "split/manifest.json", write, is_refreshing())
     return RunRef(run_id=run_id, url=page_on_server(split, run_id))
 
 

@@ -194,17 +194,19 @@ class Tracker:
         from mlflow.entities import Metric, Param, RunTag
 
         run_id, held, when = run.info.run_id, run.data.metrics, run.info.start_time
-        on, tags = {}, _cut(entry.tags)
+        on, tags = dict[str, str](), _cut(entry.tags)
         if entry.recipe is not None:
             tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry)
             on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
         points = {at: x for at, x in entry.points.items() if at[0] not in held or not at[0].startswith("seconds_")}
         newest = {name: value for (name, _), value in sorted(points.items())}
+        of_model = {name for name in newest if "/" in name} - entry.series  # as value/r2 is, and no count
         if any(str(held.get(name, value)) != str(value) for name, value in newest.items()):  # NaN is NaN
             when = max(int(time.time() * 1000), when + 1)
-        # The model holds what was judged on the split, as value/r2 was, and no count.
+        elif JUDGED in run.data.tags:
+            of_model -= set(held)  # a point of a model is refused the second time
         metrics = [
-            Metric(name, value, when, step, run_id=run_id, **(on if "/" in name and name not in entry.series else {}))
+            Metric(name, value, when, step, run_id=run_id, **(on if name in of_model else {}))
             for (name, step), value in points.items()
         ]
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
@@ -313,13 +315,12 @@ SEEN = "recorded.json"  # the complete records, and the home's own store as it w
 
 
 def made_once(
-    split: SplitRef, key: str, content: str, file: str, tags: Mapping[str, str],
-    write: Callable[[Tracker, Run | None], str], again: bool = False,
-) -> tuple[str, bool]:  # fmt: skip
+    split: SplitRef, key: str, content: str, file: str, write: Callable[[Tracker, Run | None], str], again: bool = False
+) -> tuple[str, bool]:
     """Return the run that ``key`` names, and whether it was written now: complete and of the same ``content`` it stays.
 
-    ``write`` fills the run that there is, or None; ``tags`` are told of one that stays, and ``again`` lets none stay.
-    Complete is what has ended well and holds its ``file``; no content is never.
+    ``write`` fills the run that there is, or None; ``again`` lets none stay. Complete is what has ended well and holds
+    its ``file``; no content is never.
     """
     home = Home.here()
     seen = complete_records(home)
@@ -332,8 +333,6 @@ def made_once(
             beside = tracker.client.list_artifacts(existing.info.run_id, file.rpartition("/")[0] or None)
             stays = file in {each.path for each in beside}
         run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
-    if stays:
-        tracker.tell(run_id, tags)
     if content and home.tracks_here:
         seen[key] = [run_id, content, f"mlartifacts/{split.name}/{run_id}/artifacts/{file}"]
         records = json.dumps([_state_of_store(home), seen])

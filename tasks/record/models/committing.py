@@ -30,7 +30,7 @@ from evenfold.splitters.errors import shown
 from evenfold.tasks.outcomes import Outcome, SplitRef, committing_place
 from evenfold.tasks.record.entries import split_key
 from evenfold.tasks.record.models.retraining import Retraining
-from evenfold.tasks.record.tracker import NOTE, RUN_KEY, Tracker, tracker_of
+from evenfold.tasks.record.tracker import CONTENT, NOTE, RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.references import splits_of, version_in
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.splits import snapshot_of
@@ -336,7 +336,9 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
             if each.tags.get("evenfold.split_id") == split.split_id:
                 models[each.name].add(str(each.version))
         for run in tracker.runs(f"tags.`{RUN_KEY}` = '{split_key(split)}'"):  # in whatever experiment
-            tracker.tell(run.info.run_id, {"evenfold.record": "withdrawn split"})
+            tracker.tell(
+                run.info.run_id, {"evenfold.record": "withdrawn split", CONTENT: ""}
+            )  # recorded again, if made
     done = []
     for name, versions in models.items():
         model = RegisteredModel(tracker, name)
