@@ -30,7 +30,7 @@ from evenfold.splitters.base import strategy_code
 from evenfold.splitters.kernels import HOLDOUT, Stream
 from evenfold.splitters.numbers import CLASSES_VERSION, label_type
 from evenfold.splitters.rows import GroupRows
-from evenfold.splitters.strategies.wrappers import LOCKING_VERSION, check_fraction, locked_rows, rest_of
+from evenfold.splitters.strategies.wrappers import LOCKING_VERSION, locked_rows, rest_of
 from numpy.typing import NDArray
 
 from .fields import Algorithm, EngineName, LockedPart
@@ -335,7 +335,6 @@ def _by_key(splitter: HashSplit, keys: pa.Table) -> NDArray[Any]:
 
 def _locked_among(rows: Rows, holdout: LockedPart) -> NDArray[np.int64]:
     """Return the rows, or the groups of a table of groups, that are locked first."""
-    check_fraction(holdout.fraction, rows)
     return locked_rows(rows, holdout.fraction, Stream(holdout.seed, HOLDOUT))
 
 

@@ -258,11 +258,7 @@ class GroupTable:
     def rows(self) -> GroupRows:
         """Return what a strategy looks at: the table of one column, those of several side by side, or sizes alone."""
         sizes = self.tables[0].sum(axis=1)
-        table, weights = np.zeros((sizes.size, 0), dtype=np.int64), np.zeros(0)
-        if len(self.strata) == 1:
-            table, weights = self.tables[0], np.ones(self.tables[0].shape[1])
-        elif self.strata:
-            table, weights = side_by_side(self.tables)
+        table, weights = side_by_side(self.tables if self.strata else [], sizes.size)
         levels = tuple(self.levels[0].to_pylist()) if len(self.levels) == 1 else ()
         return GroupRows(
             n=int(sizes.sum()), groups=np.arange(sizes.size), levels=levels, sizes=sizes, table=table, weights=weights

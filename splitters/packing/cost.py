@@ -221,23 +221,24 @@ MOST_CELLS = 2_000_000_000  # of groups by classes
 def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the rows of each entry, its rows of each class (entries, classes) and the classes' weights.
 
-    An entry is a group, or a row where there are no groups. One column of classes as it is; numbers by the bins of
-    ``bins_of_numbers``; the classes of several columns side by side, where a column of two classes is counted by its
-    rarer one, twice as heavy: the cost is the same. O(n x columns), with numbers O(n log n).
+    An entry is a group, or a row where there are no groups. Numbers by the bins of ``bins_of_numbers``, several columns
+    ``side_by_side``. O(n x columns), with numbers O(n log n).
     """
     if isinstance(rows, GroupRows):
         return rows.sizes, rows.table, rows.weights
-    entry = np.arange(rows.n) if rows.groups is None else rows.groups
-    n_entries = rows.n if rows.groups is None else rows.n_groups
-    sizes = np.bincount(entry, minlength=n_entries)
-    if rows.y is None:
-        return sizes, np.zeros((n_entries, 0), dtype=np.int64), np.zeros(0)
-    if rows.y_holds == "columns":
-        columns = [group_table(entry, n_entries, codes, len(rows.levels[j])) for j, codes in enumerate(rows.y.T)]
-        return sizes, *side_by_side(columns)
-    classes = bins_of_numbers(rows.y, rows.ranked) if rows.y_holds == "numbers" else (rows.y, len(rows.levels))
-    table = group_table(entry, n_entries, *classes)
-    return sizes, table, np.ones(table.shape[1])
+    entry, n_entries = (np.arange(rows.n), rows.n) if rows.groups is None else (rows.groups, rows.n_groups)
+    columns, tables = list[tuple[IntArray, int]](), []
+    if rows.y_holds == "numbers":
+        columns = [bins_of_numbers(rows.y, rows.ranked)]
+    elif rows.y_holds == "classes":
+        columns = [(rows.y, len(rows.levels))]
+    elif rows.y_holds == "columns":
+        columns = [(codes, len(levels)) for codes, levels in zip(rows.y.T, rows.levels, strict=True)]
+    for codes, n_classes in columns:
+        require_table(n_entries, n_classes)
+        cells = np.bincount(entry * n_classes + codes, minlength=n_entries * n_classes)
+        tables.append(cells.reshape(n_entries, n_classes))
+    return np.bincount(entry, minlength=n_entries), *side_by_side(tables, n_entries)
 
 
 def require_table(n_groups: int, n_classes: int) -> None:
@@ -250,16 +251,16 @@ def require_table(n_groups: int, n_classes: int) -> None:
         )
 
 
-def group_table(groups: IntArray, n_groups: int, y: IntArray, n_classes: int) -> IntArray:
-    """Return the rows of each class in each group (int64, groups by classes); SplitError for too many cells. O(n)."""
-    require_table(n_groups, n_classes)
-    return np.bincount(groups * n_classes + y, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
+def side_by_side(tables: Sequence[IntArray], n_entries: int) -> tuple[IntArray, FloatArray]:
+    """Return the tables of several columns as one, and the weight of each class.
 
-
-def side_by_side(tables: Sequence[IntArray]) -> tuple[IntArray, FloatArray]:
-    """Return the tables of several columns as one, of two classes the rarer alone, and the weight of each class."""
-    rarer = [table[:, [int(np.argmin(table.sum(axis=0)))]] if table.shape[1] == 2 else table for table in tables]
-    weights = [
-        np.full(rare.shape[1], 2.0 if table.shape[1] == 2 else 1.0) for rare, table in zip(rarer, tables, strict=True)
-    ]
-    return np.column_stack(rarer), np.concatenate(weights)
+    Beside others a column of two classes is counted by its rarer one, twice as heavy: the cost is the same.
+    """
+    if len(tables) == 1:
+        return tables[0], np.ones(tables[0].shape[1])
+    shown, weights = [np.zeros((n_entries, 0), dtype=np.int64)], [np.zeros(0)]
+    for table in tables:
+        of_two = table.shape[1] == 2
+        shown.append(table[:, [int(np.argmin(table.sum(axis=0)))]] if of_two else table)
+        weights.append(np.full(shown[-1].shape[1], 2.0 if of_two else 1.0))
+    return np.column_stack(shown), np.concatenate(weights)

@@ -10,7 +10,7 @@ from evenfold.splitters.base import LabelSplitter
 from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import IntArray, Stream, deal
 from evenfold.splitters.numbers import check_choice, label_type, stable_order
-from evenfold.splitters.packing.cost import group_table
+from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 
@@ -232,8 +232,7 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
         return np.asarray(folds[rows.groups])
 
     def _strata(self, rows: Rows) -> IntArray:
-        table = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
-        return np.asarray(np.argmax(table, axis=1))
+        return np.asarray(np.argmax(table_to_pack(rows)[1], axis=1))
 
     def _check(self, rows: Rows) -> None:
         if np.bincount(self._strata(rows)).max() < 2:

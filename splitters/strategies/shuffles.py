@@ -10,7 +10,7 @@ from evenfold.splitters.base import DrawSplitter, Pair
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import IntArray, Size, Stream, groups_until, shuffled_in_blocks, sizes_of, take_evenly
 from evenfold.splitters.numbers import check_number
-from evenfold.splitters.packing.cost import group_table
+from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 
@@ -199,9 +199,8 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         return sizes_of(n, None, self.train_size, default=0.2)
 
     def prepare(self, rows: Rows) -> Table:
-        counts = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
-        wanted = self.sizes(rows.n)
-        sizes, totals = counts.sum(axis=1), counts.sum(axis=0)
+        sizes, counts, _ = table_to_pack(rows)
+        wanted, totals = self.sizes(rows.n), counts.sum(axis=0)
         pulls = np.zeros((1 + totals.size, sizes.size + 1))
         pulls[0, :-1] = sizes / rows.n
         pulls[1:, :-1] = (counts.T - totals[:, None] / rows.n * sizes) / wanted[1]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .grouped import GroupPacker
-from .time import nearest_begins
+from .time import begins_of, nearest_begins
 
 TRIES = 20
 LEFT_OUT, LOCKED = -3, -2
@@ -115,9 +115,20 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     """Return the positions, ascending, of ``fraction`` of the rows (``rows_of_share``), even as its folds.
 
     Where time is seen, the latest rows, from the time on that begins nearest to the share. Else groups stay whole and
-    are packed, or classes, or the order of numbers, have their share to within one row. O(n log n).
+    are packed, or classes, or the order of numbers, have their share to within one row. SplitError unless the fraction
+    is between 0 and 1 and leaves a row, and a group or a time, on each side. O(n log n).
     """
+    if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
+        raise SplitError(f"the holdout's fraction={fraction!r}; choose a number above 0 and below 1, such as 0.2.")
     n_locked = rows_of_share(fraction, rows.n)
+    units, what = (rows.n_groups, "groups") if rows.groups is not None else (rows.n, "rows")
+    if rows.time is not None:
+        units, what = begins_of(rows.times).size, "times"
+    if n_locked == rows.n or units < 3:
+        raise SplitError(
+            f"a holdout of {fraction:g} of {units:,} {what} leaves too few on one side; pass more {what}, "
+            "or choose another fraction."
+        )
     if rows.time is not None:
         begin = nearest_begins(rows.times, np.array([rows.n - n_locked]))[0]
         return np.flatnonzero(rows.time >= rows.times[begin])
@@ -143,8 +154,7 @@ def set_apart(strategy: Splitter, rows: Rows, train: IntArray, fraction: float, 
     Copies of a row in a draw are on one side.
     """
     among = np.unique(train)
-    check_fraction(fraction, of := rows.take(among))
-    apart = among[locked_rows(of, fraction, stream)]
+    apart = among[locked_rows(rows.take(among), fraction, stream)]
     left = strategy.trainable(rows, np.setdiff1d(among, apart), apart)
     return train[np.isin(train, left)], apart
 
@@ -162,20 +172,6 @@ def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
             "(label -2 of Predefined)."
         )
     return np.sort(strategy.trainable(rows, np.setdiff1d(np.arange(rows.n), locked), locked))
-
-
-def check_fraction(fraction: object, rows: Rows) -> None:
-    """Raise SplitError unless ``fraction`` is between 0 and 1 and leaves a row, and a group, on each side."""
-    if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
-        raise SplitError(f"the holdout's fraction={fraction!r}; choose a number above 0 and below 1, such as 0.2.")
-    units, what = (rows.n_groups, "groups") if rows.groups is not None else (rows.n, "rows")
-    if rows.time is not None:
-        units, what = np.unique(rows.time).size, "times"
-    if rows_of_share(fraction, rows.n) == rows.n or units < 3:
-        raise SplitError(
-            f"a holdout of {fraction:g} of {units:,} {what} leaves too few on one side; pass more {what}, "
-            "or choose another fraction."
-        )
 
 
 @follows("needs", "portable", "version", "prepared", version=LOCKING_VERSION)
@@ -230,7 +226,6 @@ class Holdout(Splitter):
         return 0
 
     def _check(self, rows: Rows) -> None:
-        check_fraction(self.fraction, rows)
         self.inner().check(rows.take(self._rest(rows)))
 
 
@@ -285,7 +280,6 @@ class Crossed(LabelSplitter):
         left = replace(left, groups=groups, entities=None)
         rest = np.arange(usable.size)
         if locked:
-            check_fraction(locked, left)
             rest = np.setdiff1d(rest, locked_rows(left, locked, Stream(seed, HOLDOUT)))
         strategy.check(left.take(rest))
         decided = strategy.decide(left.take(rest))
