@@ -310,7 +310,9 @@ def strategy_of(value: Any, random_state: int = 0) -> Splitter:
             hint = meant(each, parameters, most=1) or f"it has {', '.join(sorted({*parameters} - {'random_state'}))}."
             raise SplitError(f"{strategy.__name__} has no parameter {each!r}; {hint}")
     params = ({"random_state": random_state} if "random_state" in parameters else {}) | dict(params)
-    missing = sorted(each for each, default in parameters.items() if default is NEEDED and each not in params)
+    missing = sorted(
+        each for each, default in parameters.items() if default is inspect.Parameter.empty and each not in params
+    )
     if missing:
         names, them = " and ".join(missing), "it" if len(missing) == 1 else "them"
         raise SplitError(
@@ -323,12 +325,9 @@ def strategy_of(value: Any, random_state: int = 0) -> Splitter:
         raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
 
 
-NEEDED = inspect.Parameter.empty
-
-
 @cache
 def parameters_of(strategy: type[Splitter]) -> dict[str, Any]:
-    """Return the default of each parameter of a strategy, ``NEEDED`` where it has none."""
+    """Return the default of each parameter of a strategy, ``inspect.Parameter.empty`` where it has none."""
     parameters = inspect.signature(strategy).parameters.values()
     return {each.name: each.default for each in parameters if each.kind is not each.VAR_KEYWORD}
 

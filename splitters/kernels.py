@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from math import ceil, floor, fsum, gcd
 from typing import Any, Literal
@@ -30,11 +30,8 @@ class Stream:
 
     def __init__(self, seed: int, *path: int) -> None:
         self.path = path
-        self._bits = np.random.Philox(np.random.SeedSequence(seed, spawn_key=path))
-
-    def raw(self, size: int) -> NDArray[np.uint64]:
-        """Return ``size`` uniform 64-bit integers."""
-        return self._bits.random_raw(size)
+        bits = np.random.Philox(np.random.SeedSequence(seed, spawn_key=path))
+        self.raw: Callable[[int], NDArray[np.uint64]] = bits.random_raw  # so many uniform 64-bit integers
 
     def permutation(self, n: int) -> IntArray:
         """Return the positions 0..n-1 in random order, in O(n log n)."""
@@ -42,10 +39,10 @@ class Stream:
 
     def sides(self, n: int, first: int, second: int) -> tuple[IntArray, IntArray]:
         """Return the ``first`` and the next ``second`` positions of ``permutation``, each ascending, in O(n)."""
-        keys = self._keys(1, n).reshape(n)
+        keys, positions = self._keys(1, n)
         keys.partition([end for end in {first, first + second} if end < n])
-        keys &= _position_mask(n)
-        places, side = keys.view(np.int64), np.zeros(n, dtype=np.int8)
+        keys &= positions
+        places, side = keys.reshape(n).view(np.int64), np.zeros(n, dtype=np.int8)
         side[places[:first]], side[places[first : first + second]] = 1, 2
         return np.flatnonzero(side == 1), np.flatnonzero(side == 2)
 
@@ -54,29 +51,31 @@ class Stream:
 
         As in ``permutation``, about n**3 / 2**65 pairs of rows of the same code keep their order by equal random bits.
         """
-        code_bits, mask = max(n_codes - 1, 1).bit_length(), _position_mask(codes.size)
-        keys = self.raw(codes.size)
-        keys >>= np.uint64(code_bits)
-        keys &= ~mask
+        code_bits = max(n_codes - 1, 1).bit_length()
+        keys, positions = self._keys(1, codes.size, shift=code_bits)
         keys |= codes.astype(np.uint64) << np.uint64(64 - code_bits)
-        keys |= np.arange(codes.size, dtype=np.uint64)
         keys.sort()
-        keys &= mask
-        return keys.view(np.int64)
+        keys &= positions
+        return keys.reshape(codes.size).view(np.int64)
 
     def shuffled_rows(self, rows: int, n: int) -> IntArray:
         """Return ``rows`` independent permutations of 0..n-1, one a row."""
-        keys = self._keys(rows, n)
+        keys, positions = self._keys(rows, n)
         keys.sort(axis=1)  # of values, vectorised on every CPU; each carries its position, so no ties fall differently
-        keys &= _position_mask(n)
+        keys &= positions
         return keys.view(np.int64)
 
-    def _keys(self, rows: int, n: int) -> NDArray[np.uint64]:
-        """Return ``rows`` times 0..n-1 in the low bits of random integers: in their order, random permutations."""
+    def _keys(self, rows: int, n: int, shift: int = 0) -> tuple[NDArray[np.uint64], np.uint64]:
+        """Return ``rows`` times random integers with 0..n-1 in their low bits, and a mask of these bits.
+
+        Sorted they are permutations. The highest ``shift`` bits are free.
+        """
+        positions = np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
         keys = self.raw(rows * n).reshape(rows, n)
-        keys &= ~_position_mask(n)
+        keys >>= np.uint64(shift)
+        keys &= ~positions
         keys |= np.arange(n, dtype=np.uint64)
-        return keys
+        return keys, positions
 
     def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
         """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
@@ -105,11 +104,6 @@ class Stream:
     def uniform(self, size: int) -> NDArray[np.float64]:
         """Return ``size`` numbers of [0, 1), multiples of 2**-53."""
         return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _position_mask(n: int) -> np.uint64:
-    """Return the low bits that the positions 0..n-1 take."""
-    return np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
 
 
 def take_evenly(n: int, count: int, stream: Stream) -> IntArray:

@@ -39,6 +39,7 @@ def plain_numbers(value: Any) -> Any:
 
 
 DEEPEST = 50
+NESTED = (Mapping, list, tuple)
 PLAIN = {str, int, float, bool, type(None)}  # most values: whether another is a mapping takes ten times as long to ask
 TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
 
@@ -50,16 +51,14 @@ def require_bounded(values: Any) -> None:
     """
     level = [values]
     for _ in range(DEEPEST):
-        parts = [value.values() if isinstance(value, Mapping) else value for value in level if _holds(value)]
+        parts = [
+            value.values() if isinstance(value, Mapping) else value for value in level if isinstance(value, NESTED)
+        ]
         level = list({id(each): each for part in parts for each in part if type(each) not in PLAIN}.values())
         if not level:
             return
-    if any(map(_holds, level)):
+    if any(isinstance(value, NESTED) for value in level):
         raise ValueError(TOO_DEEP)
-
-
-def _holds(value: Any) -> bool:
-    return isinstance(value, (Mapping, list, tuple))
 
 
 def is_whole(value: Any) -> bool:

@@ -113,7 +113,6 @@ class GroupBootstrap(Bootstrap):
         return self.counts(groups, stream) if drawn.all() else drawn[groups]
 
 
-FEW = 64
 # floor(2^64 P(X <= k)) for X Poisson(1) and k = 0, 1, ..., in exact fractions, as far as 64 bits reach; P(X = 0) = 1/e,
 # of which 40 terms leave out far less than 2**-64.
 _AT_ZERO = sum(Fraction((-1) ** i, factorial(i)) for i in range(40))
@@ -149,7 +148,7 @@ class PoissonBootstrap(Bootstrap):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if rows.n > FEW:
+        if rows.n > 64:
             return
         for i, counts in enumerate(self.resamples(rows)):
             if counts.all() or not counts.any():

@@ -9,7 +9,7 @@ import numpy as np
 from evenfold.splitters.base import LabelSplitter
 from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import IntArray, Stream, deal
-from evenfold.splitters.numbers import check_choice, label_type, stable_order
+from evenfold.splitters.numbers import check_choice, label_type
 from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
@@ -135,21 +135,17 @@ class SortedStratifiedKFold(LabelSplitter):
         return 1 if self.leftovers == "end" else 2
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        order, left = stable_order(rows.y), self._left_over(rows.n, stream)
+        order, count = rows.ranked, rows.n % self.n_splits
         labels = np.empty(rows.n, dtype=label_type(self.n_splits))
-        # Those left over are a block of their own, the others fill whole blocks.
+        # Those left over, by ascending rank, are a block of their own; the others fill whole blocks.
+        left = np.arange(1, count + 1) * rows.n // (count + 1)
+        if self.leftovers == "end":
+            left = np.arange(rows.n - count, rows.n)
+        elif self.leftovers == "random":
+            left = np.sort(stream.permutation(rows.n)[:count])
         labels[np.delete(order, left)] = deal(np.arange(rows.n - left.size), self.n_splits, stream, by="block")
         labels[order[left]] = deal(np.arange(left.size), self.n_splits, stream, by="block")
         return labels
-
-    def _left_over(self, n: int, stream: Stream) -> IntArray:
-        """Return the ranks, ascending, of the n mod n_splits rows that fill no whole block."""
-        count = n % self.n_splits
-        if self.leftovers == "end":
-            return np.arange(n - count, n)
-        if self.leftovers == "random":
-            return np.sort(stream.permutation(n)[:count])
-        return np.arange(1, count + 1) * n // (count + 1)
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)

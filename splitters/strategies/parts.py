@@ -10,7 +10,7 @@ import numpy as np
 from evenfold.splitters.base import LabelSplitter
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import IntArray, Stream, merged_folds, rows_of_share, shares_of_parts, trained_part
-from evenfold.splitters.numbers import check_count, is_real, label_type, stable_order
+from evenfold.splitters.numbers import check_count, is_real, label_type
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 
@@ -229,7 +229,7 @@ class FractionalStratifiedSplit(PartSplitter):
         sizes = part_sizes(self.parts, rows.n)
         labels = np.full(rows.n, UNDECIDED, dtype=label_type(sizes.size))
         codes = np.array(list(self.part_codes().values()), dtype=labels.dtype)
-        undecided, lacking, n_blocks = stable_order(rows.y), sizes, self._precision(rows.n)
+        undecided, lacking, n_blocks = rows.ranked, sizes, self._precision(rows.n)
         # With one block the shares are exactly what lacks, and every row is decided: the loop ends there at the latest.
         while undecided.size:
             n, count, wanted = undecided.size, min(n_blocks, undecided.size), lacking

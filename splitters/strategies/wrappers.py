@@ -138,7 +138,7 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
         return np.flatnonzero((pack_to(aim, stream) == 1)[rows.groups])
     # In such an order any regular pick among neighbours is a fair share of every class or range.
     if rows.y_holds == "numbers":  # among as many neighbours as one locked row stands for, any can be that row
-        order = stable_order(rows.y)[shuffled_in_blocks(rows.n, max(2, round(1 / fraction)), stream)]
+        order = rows.ranked[shuffled_in_blocks(rows.n, max(2, round(1 / fraction)), stream)]
     else:
         order = stream.permutation(rows.n)
     if rows.y_holds in ("classes", "columns"):
