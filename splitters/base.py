@@ -90,10 +90,9 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         super().__setattr__(name, plain_numbers(value))
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
-        """Return the (train, test) pairs of row positions, two int64 arrays each.
+        """Return the (train, test) pairs of row positions; SplitError at once, before the first pair is asked for.
 
-        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``label_end``, ``fixed``,
-        ``coordinates``. Raises SplitError at once, before the first pair is asked for.
+        ``roles`` are the columns that scikit-learn has no place for (``ROLES``).
         """
         return self.pairs(self.rows(X, y, groups, **roles))
 
@@ -266,10 +265,9 @@ def codes_tested(labels: NDArray[Any], parts: Mapping[str, int], n_folds: int = 
 
 
 def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:
-    """Yield (train, rows of the label) for each ``tested`` label, positions ascending, O(n) a pair.
+    """Yield (train, rows of the label) for each ``tested`` label of each repeat, positions ascending, O(n) a pair.
 
-    ``labels`` has one value per row, or a column per repeat, which follow one another. Train is every other row of
-    label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
+    Train is every other row of label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
     """
     for column in labels.reshape(labels.shape[0], -1).T:
         for label in tested:
@@ -286,11 +284,10 @@ def all_strategies() -> dict[str, type[Splitter]]:
 
 
 def strategy_of(value: Any, random_state: int = 0) -> Splitter:
-    """Return the strategy that ``value`` is or names.
+    """Return the strategy that ``value`` is, or names: ``{"strategy": "KFold", "params": {"n_splits": 5}}``.
 
-    A name comes as ``{"strategy": "KFold", "params": {"n_splits": 5}}``; a strategy of your own is named by its
-    import path, ``package.module:Name``. One whose parameters hold no random_state takes this one. Raises SplitError
-    that names the nearest strategies, and for a parameter that it does not have or cannot do without.
+    One of your own is named by its import path, ``package.module:Name``. ``random_state`` is that of one which names
+    none. SplitError for unknown names, with the nearest ones, and for parameters that are lacking.
     """
     if isinstance(value, Splitter):
         return value

@@ -15,8 +15,8 @@ from urllib.parse import unquote
 class EvenfoldError(Exception):
     """Every error that evenfold raises on purpose: its message is a sentence, fit to be shown to who asked.
 
-    Each is also a ValueError (what was given is at fault) or a RuntimeError (it was fine, and something failed). But a
-    SplitSpec or ModelSpec of bad fields raises pydantic's ValidationError, and a conformance check AssertionError.
+    Each is also a ValueError (what was given is at fault) or a RuntimeError (it was fine, and something failed). Bad
+    fields of a SplitSpec or ModelSpec are pydantic's ValidationError, a conformance check's fault an AssertionError.
     """
 
 
@@ -53,8 +53,8 @@ def listed(things: Iterable[Any], most: int = 5) -> str:
 def is_deployed() -> bool:
     """Return whether this code runs for a Prefect deployment, or as if it did: then names and paths are not trusted.
 
-    Prefect's workers and ``serve`` name the run in the environment of its process, which pools inherit; on a cluster's
-    worker it travels with the task. ``EVENFOLD_CLOSED=1`` closes a process besides; no setting opens one.
+    Prefect names the run in its process's environment, which pools inherit; on a cluster's worker it travels with the
+    task. ``EVENFOLD_CLOSED=1`` closes a process besides; no setting opens one.
     """
     if os.environ.get("PREFECT__FLOW_RUN_ID") or os.environ.get("EVENFOLD_CLOSED", "") not in ("", "0"):
         return True
@@ -75,10 +75,7 @@ def shown(value: Any) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what another library says went wrong, in one line; in a deployed run its kind alone.
-
-    Such texts quote cells: could not convert string to float: 'what stood there'.
-    """
+    """Return what another library says went wrong, in one line; deployed its kind alone, for it quotes cells."""
     if is_deployed():
         return f"{type(error).__name__}, its text withheld"
     several = len(error.args) > 1 and all(isinstance(part, str) for part in error.args)
@@ -137,9 +134,9 @@ def is_address(source: Any) -> bool:
 def require_readable(paths: Iterable[str | Path]) -> None:
     """Raise SplitError where a deployed run is asked for a file or address that does not lie below a data root.
 
-    Roots are the folders and buckets (``s3://name/folder``) of ``EVENFOLD_DATA_ROOTS``, comma-separated, by default the
-    working directory; and the home and the shared results. Links are followed first; ``file://`` is a path. To be
-    called with what was named, before anything is told of it, and then with every file that was found there.
+    Roots are the folders and buckets (``s3://name/folder``) of ``EVENFOLD_DATA_ROOTS``, by default the working
+    directory; and the home and the shared results. Links are followed first. To be called with what was named, before
+    anything is told of it, and then with every file that was found there.
     """
     if not is_deployed():
         return

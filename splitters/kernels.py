@@ -24,8 +24,7 @@ CALIBRATION = 11
 class Stream:
     """Random decisions that depend on ``seed`` and ``path`` alone, the same on every CPU; other paths are independent.
 
-    NumPy guarantees the bits of a bit generator for ever, but not what ``Generator`` makes of them (NEP 19).
-    So only ``Philox`` raw bits are used here, and everything made from them is integer arithmetic or sorting.
+    Raw ``Philox`` bits, integer arithmetic and sorting alone: what ``Generator`` makes of them may change (NEP 19).
     """
 
     def __init__(self, seed: int, *path: int) -> None:
@@ -78,11 +77,10 @@ class Stream:
         return keys, positions
 
     def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
-        """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
+        """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32); in ``out``, if any.
 
-        Multiply-shift of 32 random bits, a stretch at a time; products whose low half would make some values likelier
-        are drawn again. Many calls may share one ``out``. Source: Lemire (2019), Fast random integer generation in an
-        interval.
+        Multiply-shift of 32 random bits; products whose low half would make some values likelier are drawn again.
+        Source: Lemire (2019), Fast random integer generation in an interval.
         """
         numbers = np.empty(size, dtype=np.int64) if out is None else out
         # A view: products are turned into the returned numbers in place.
@@ -129,10 +127,9 @@ def shuffled_in_blocks(n: int, length: int, stream: Stream) -> IntArray:
 def deal(order: IntArray, n_folds: int, stream: Stream, by: Literal["cycle", "block"]) -> NDArray[Any]:
     """Return a fold for each row, so that neighbours in ``order`` land in different folds.
 
-    ``cycle``: one random permutation of the folds, repeated. Folds' counts in any run of consecutive rows differ by at
-    most 1, so classes laid end to end have even counts, and so has the whole. ``block``: a fresh permutation for every
-    ``n_folds`` rows. Counts before any point of the order differ by at most 1, and which rows meet is as random as that
-    allows. O(n), and O(n log n_folds) for blocks.
+    ``cycle``: one random permutation of the folds, repeated: counts in any run of rows differ by at most 1, so those of
+    classes laid end to end. ``block``: a fresh one for every ``n_folds`` rows: counts before any point of the order
+    differ by at most 1, and which rows meet is as random as that allows. O(n), and O(n log n_folds) for blocks.
     """
     n = order.size
     labels: NDArray[Any] = np.empty(n, dtype=label_type(n_folds))
@@ -147,10 +144,9 @@ def deal(order: IntArray, n_folds: int, stream: Stream, by: Literal["cycle", "bl
 def fill(strata: IntArray, held: IntArray, shares: NDArray[np.float64], stream: Stream) -> IntArray:
     """Return a bin for each new row, at random among those of its stratum.
 
-    ``strata`` is each new row's class (or bin of a number, or 0); ``held`` what each bin holds of each stratum already
-    (bins by strata); bin f wants ``shares[f]`` of every stratum. Promises: a stratum is as close to its shares as is
-    possible without moving a row: where no bin had more than its share before, every bin is within 1 row of it, and so
-    are the sizes. O(n log n + strata x bins log bins).
+    ``held`` is what the bins hold of each stratum already (bins by strata), ``shares`` what they want of every stratum.
+    Promises: a stratum is as close to its shares as it can be without moving a row: where no bin had more than its
+    share before, every bin is within 1 row of it, and so are the sizes. O(n log n + strata x bins log bins).
     """
     order = stable_order(strata)
     counts = np.bincount(strata, minlength=held.shape[1])
@@ -190,9 +186,9 @@ def _seats(
 def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
     """Return the places of the groups to take from an order so that their rows come close to ``wanted``.
 
-    ``sizes`` are the groups' rows in that order. At least one group is taken and at most ``most``, while they bring the
-    number closer; those that alone would miss it by more than none at all are passed over, unless all are like that.
-    It is missed by half the largest group taken or met after, at most, as long as the groups suffice. O(groups).
+    ``sizes`` are the groups' rows in that order. One to ``most`` are taken, while they bring the number closer; those
+    that alone would miss it by more than none at all are passed over, unless all are like that. It is missed by half
+    the largest group met, at most, as long as the groups suffice. O(groups).
     """
     fit = np.flatnonzero(sizes < 2 * wanted)
     fit = fit if fit.size else np.arange(1)
@@ -201,10 +197,7 @@ def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
 
 
 def trained_part(parts: Mapping[str, float]) -> str:
-    """Return the part that is trained on: train, or the largest of those that are not called validation or test.
-
-    Raises SplitError where two are the largest, or all are called validation and test.
-    """
+    """Return the part that is trained on: train, or the largest one that is not validation or test, if there is one."""
     if "train" in parts:
         return "train"
     able = {name: share for name, share in parts.items() if name not in ("validation", "test")}
@@ -248,10 +241,10 @@ def rows_of_share(share: float, n: int, *, trained: bool = False) -> int:
 
 
 def sizes_of(n: int, test_size: Size, train_size: Size, default: float) -> tuple[int, int]:
-    """Return (train rows, test rows) of ``n``: shares below 1, or whole numbers of rows.
+    """Return (train rows, test rows) of ``n``; SplitError where a side stays empty or both together are more than n.
 
-    Shares are rounded by ``rows_of_share``, and what is not given is what the other leaves; where neither is given,
-    test gets the share ``default``. Raises SplitError where a side stays empty or both together are more than n.
+    A size is a share (``rows_of_share``) or a number of rows; what is not given is what the other leaves, and test gets
+    ``default`` where neither is given.
     """
     if test_size is None and train_size is None:
         test_size = default
@@ -276,10 +269,9 @@ def _rows(name: str, size: float | int, n: int, trained: bool = False) -> int:
 
 
 def hashed(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
-    """Return the first 64 bits of SHA-256(salt + "|" + key) for each key.
+    """Return the first 64 bits of SHA-256(salt + "|" + key) for each key: decimal digits, or a text's UTF-8 bytes.
 
-    Integers are hashed as their decimal digits, text as its UTF-8 bytes as they are. Other keys have no text that
-    every engine agrees on and are a SplitError. O(n), about a microsecond a key.
+    Other keys have no text that every engine agrees on and are a SplitError. O(n), about a microsecond a key.
     """
     values = key.tolist()
     unfit = () if key.dtype.kind in "iu" else (value for value in values if type(value) not in (str, int))

@@ -29,10 +29,7 @@ from .untrusted import HERE
 
 
 def import_path(thing: Any) -> str:
-    """Return from where a class or function is imported, the shortest way.
-
-    Raises SplitError for what is defined in a script, a notebook or a function: no other process finds it there.
-    """
+    """Return from where a class or function is imported, the shortest way; SplitError where nobody else finds it."""
     home = getattr(thing, "__module__", None) or type(thing).__module__  # of NumPy's functions
     modules = accumulate(home.split("."), "{}.{}".format)
     owners = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
@@ -49,9 +46,9 @@ def named(thing: Any) -> str:
     try:
         return import_path(thing)
     except SplitError:
-        if not (isinstance(thing, type) or inspect.isroutine(thing)):
-            raise
-        return path_here(thing)
+        if isinstance(thing, type) or inspect.isroutine(thing):
+            return path_here(thing)
+        raise
 
 
 def recipe_of(thing: Any) -> dict[str, Any]:
@@ -63,8 +60,8 @@ def recipe_of(thing: Any) -> dict[str, Any]:
 def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, Any]:
     """Return the parameters of an object that differ from its constructor's defaults, as plain data.
 
-    ``part`` names those that have parameters themselves. 1 is not 1.0: rows, and a share. Raises SplitError,
-    which names the parameter, for a value that no recipe can hold, and for one that the object does not tell.
+    ``part`` names those that have parameters themselves. 1 is not 1.0: rows, and a share. SplitError names a parameter
+    that no recipe can hold, or that the object does not tell.
     """
     kind = type(thing)
     if getattr(thing, "_sklearn_output_config", None):  # beside its parameters, and it decides what the next part sees
@@ -146,8 +143,7 @@ def path_here(thing: Any) -> str:
     """Return the name that this process alone knows a class or function by, from now on; said once.
 
     It holds a digest of its code and of all that this refers to, so a notebook that starts again has the same name for
-    the same. Lines, comments, layout and docstrings do not count; another Python is another name. Raises SplitError
-    where it refers to what no key can hold.
+    the same, under the same Python; layout, comments and docstrings do not count.
     """
     module = ModuleType(f"{HERE}{digest_json(_told(thing, set()))[:16]}")
     name = thing.__name__ if thing.__name__.isidentifier() else "function"
@@ -187,7 +183,7 @@ def _told(thing: Any, seen: set[int]) -> Any:
 
 def _library(path: str) -> Any:
     top = path.partition(":")[0].partition(".")[0]
-    return [path, code_of(path) or ("" if top in sys.stdlib_module_names else distribution_named(top))]
+    return [path, code_of(path) or ("" if top in sys.stdlib_module_names else _distribution(top))]
 
 
 def _class(kind: type, seen: set[int]) -> Any:
@@ -243,10 +239,9 @@ def code_of(*paths: str | None) -> dict[str, str]:
     """Return the digest of each module of the user's own behind import paths, and the version of each library's.
 
     A module counts with those that it imports, at its top or in a function, and the packages above them. One's own is
-    what lies outside of ``site-packages``, an editable install too; where there is none of it, the answer is empty.
-    Comments, docstrings, layout and Python's version do not count; what is no Python counts by its bytes and is logged,
-    once. Data files and modules whose names are computed are not seen. A file that changes after this process has
-    imported it counts as it was, for that is what runs, until it is reloaded.
+    what lies outside of ``site-packages``, an editable install too; without any the answer is empty. Comments,
+    docstrings, layout and Python's version do not count; what is no Python counts by its bytes. Data files and modules
+    whose names are computed are not seen. A file that changes once imported counts as it was, for that is what runs.
     """
     own: dict[str, str] = {}
     libraries: dict[str, str] = {}
@@ -266,7 +261,7 @@ def code_of(*paths: str | None) -> dict[str, str]:
                     _warn(f"{name} is imported by code of yours and was not found, so its code is in no key.")
                 break
             if spec is None or not {"site-packages", "dist-packages"}.isdisjoint(Path(str(spec.origin)).parts):
-                libraries[name] = distribution_named(name.partition(".")[0])
+                libraries[name] = _distribution(name.partition(".")[0])
                 break
             if spec.has_location and spec.origin:
                 source = _read(name, spec.origin)
@@ -374,12 +369,11 @@ def installed(name: str) -> str:
 
 def distribution_of(thing: type) -> str:
     """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
-    return distribution_named((getattr(thing, "__module__", None) or type(thing).__module__).partition(".")[0])
+    return _distribution((getattr(thing, "__module__", None) or type(thing).__module__).partition(".")[0])
 
 
 @cache
-def distribution_named(top: str) -> str:
-    """Return the same for what is imported as ``top``."""
+def _distribution(top: str) -> str:
     for each in chain(distributions(name=top), distributions()):
         declared = (each.read_text("top_level.txt") or "").split()
         # Searched as one text: parsing the lists of files of every distribution takes half a second.

@@ -23,9 +23,9 @@ def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
 
 
 def plain_numbers(value: Any) -> Any:
-    """Return NumPy's numbers as Python's, alone or inside mappings, lists and tuples; anything else as it is.
+    """Return NumPy's numbers as Python's, alone or inside mappings, lists and tuples; what holds none as it is.
 
-    Of single precision the number that was written: 0.2, not 0.20000000298. What holds none stays the same object.
+    Of single precision the number that was written: 0.2, not 0.20000000298.
     """
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return float(str(value)) if value.dtype.kind == "f" else value.item()
@@ -45,10 +45,7 @@ TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
 
 
 def require_bounded(values: Any) -> None:
-    """Raise ValueError for values that are nested more than 50 deep, or within themselves.
-
-    What walks through values calls itself for each level. What stands in several places is looked through once.
-    """
+    """Raise ValueError for values nested more than 50 deep, or within themselves: what walks through them recurses."""
     level = [values]
     for _ in range(DEEPEST):
         parts = [
@@ -101,8 +98,8 @@ CLASSES_VERSION = 2  # of this rule: by the first one every floating number was 
 def is_number(dtype_kind: str, distinct: Callable[[], Any]) -> bool:
     """Return whether a target is numbers rather than classes: the one rule of splits, reports and models.
 
-    ``dtype_kind`` is NumPy's letter for the column's type, ``distinct`` returns its different values, or more than 20
-    of them; nothing missing. Integers and floats are numbers where one has a fraction, or more than 20 are different.
+    ``dtype_kind`` is NumPy's letter of the type; ``distinct`` returns the different values, or more than 20 of them.
+    Integers and floats are numbers where one has a fraction, or more than 20 are different.
     """
     if dtype_kind not in ("i", "u", "f"):
         return False
@@ -131,10 +128,7 @@ class Coded:
 
 
 def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
-    """Return a code per value, by first appearance, and the values that the codes stand for. O(n).
-
-    Missing values (None, NaN, NaT, NA) are a SplitError that counts them.
-    """
+    """Return a code per value, by first appearance, and the values behind the codes; SplitError for missing ones."""
     if isinstance(values, Coded):
         return values.codes, values.levels
     array = present(values, name)
@@ -207,8 +201,8 @@ def stable_order(values: NDArray[Any]) -> IntArray:
     """Return the positions of ``values`` in ascending order, equal values by position. Values are finite.
 
     NumPy's fast argsorts leave equal values in an order that differs between CPUs. Here each value's leading bits and
-    its position share one 64-bit integer: any sort of them gives the same order, several times faster than a sort of
-    positions. The few rows whose later bits alone differ are put right afterwards. O(n log n).
+    its position share one 64-bit integer, which is also faster. The few rows whose later bits alone differ are put
+    right afterwards. O(n log n).
     """
     if values.size == 0 or values.dtype.kind == "O" or values.dtype.itemsize <= 2:
         return np.argsort(values, kind="stable").astype(np.int64, copy=False)  # small integers: a radix sort, O(n)
@@ -237,8 +231,8 @@ def stable_order(values: NDArray[Any]) -> IntArray:
 def places_in(ordered: NDArray[np.int64], wanted: NDArray[np.int64]) -> IntArray:
     """Return where each wanted whole number stands among ``ordered``, one or more that ascend; -1 where it does not.
 
-    By a table of all numbers between the ends, where it has at most four places a number; else by search, a stretch of
-    sorted numbers at a time, which lie near one another. O(ordered + wanted), or O(wanted log ordered).
+    By a table of all numbers between the ends, where these are dense; else by search, a stretch of sorted numbers at a
+    time. O(ordered + wanted), or O(wanted log ordered).
     """
     places, (least, most) = np.empty(wanted.size, dtype=np.int64), ordered[[0, -1]]
     width, table = int(most) - int(least) + 1, None

@@ -21,10 +21,10 @@ Span = tuple[int, int]
 def edges_of(ascending: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     """Return the numbers at which all bins but the first begin, of numbers in ascending order.
 
-    Equal numbers share a bin; there are at most ``bins`` bins, each of at least 20 rows, or n / ``bins`` where that is
-    less. A number with as many rows as a bin has on average gets one of its own, unless what lies beside it would then
-    need larger bins than this one; and so on with what is left. The stretches between such numbers share the other bins
-    by their rows, and each is cut evenly, where the number begins that is nearest. O(bins) searches of O(bins) numbers.
+    At most ``bins``, each of at least 20 rows, or n / ``bins`` where that is less. A number with as many rows as an
+    average bin gets one of its own, unless its neighbours would then need larger bins than this one; and so on with
+    what is left. The stretches between such numbers share the other bins by their rows, and each is cut evenly, at the
+    nearest number. O(bins) searches of O(bins) numbers.
     """
     n = ascending.size
     bins, alone = min(bins, n), list[Span]()
@@ -53,10 +53,7 @@ def edges_of(ascending: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
 
 
 def bins_of_numbers(y: NDArray[np.float64], ranked: IntArray, bins: int = QUANTILE_BINS) -> tuple[IntArray, int]:
-    """Return the bin of each number, as ``edges_of`` cuts them, and how many there are; ``ranked`` puts y in order.
-
-    O(n log bins).
-    """
+    """Return the bin of each number by ``edges_of``, and how many; ``ranked`` puts y in order. O(n log bins)."""
     edges = edges_of(y[ranked], bins)
     return np.searchsorted(edges, y, side="right"), edges.size + 1
 
@@ -168,9 +165,9 @@ class Aim:
     def costs_of(
         self, sums: FloatArray, empty: float, bins: Any = slice(None), scarce: Sequence[int] = ()
     ) -> FloatArray:
-        """Return the cost of ``bins`` with these sums of ``vectors`` (1 + columns, ...).
+        """Return the cost of ``bins`` with these sums of ``vectors`` (1 + columns, ...); ``empty`` without rows.
 
-        ``empty`` is the class term of a bin without rows; only columns that are ``scarce`` cost where they are missing.
+        Only columns that are ``scarce`` cost where they are missing.
         """
         rows = sums[0]
         squares = np.zeros(rows.shape)
@@ -192,10 +189,9 @@ class Aim:
 class PackReport:
     """The balance of a packing, and the best that any could reach.
 
-    ``cost`` = ``size_term`` + ``class_term`` + ``missing``: the sizes' part as ``size_weight`` weighs it, the classes'
-    part, and how many times a fold lacks a class that enough groups have for every fold.
-    ``lower_bound``: no assignment costs less. ``gap`` = cost - lower_bound. ``optimal`` only where that is proved, to
-    a millionth of the cost. Of a grown split the bound is that of all groups dealt out anew.
+    ``cost`` = ``size_term`` + ``class_term`` + ``missing``, how often a fold lacks a class that enough groups have for
+    every fold. No assignment costs less than ``lower_bound``; ``gap`` is the rest. ``optimal`` only where that is
+    proved, to a millionth of the cost. Of a grown split the bound is that of all groups dealt out anew.
     """
 
     cost: float

@@ -99,8 +99,8 @@ class Crossing:
 def bins_of_levels(crossing: Crossing, stream: Stream) -> IntArray:
     """Return the bin of each level: the cheapest of several searches; no exact way of this balanced cut is fast.
 
-    Levels that share most of their rows are joined, up to a part of a bin; what is joined is put into bins, neighbours
-    together, and moved one by one while that lowers the cost; then so are the levels. O(visits x rows of a level).
+    Levels that share most of their rows are joined; what is joined is put into bins, neighbours together, and moved one
+    by one while that lowers the cost; then so are the levels. O(visits x rows of a level).
     """
     chosen = []
     for cap in CAPS:

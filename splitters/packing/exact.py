@@ -25,11 +25,10 @@ def best_packing(
 ) -> tuple[IntArray | None, float]:
     """Return the best packing of at most ``MOST_ENTRIES`` entries that leaves no bin empty, given the cost of one.
 
-    None where none was found that is better; and beside it a bound that the cost of no packing is below: where the
-    budget ends, the largest cost below which the search was completed. Branch and bound over subsets that cost less
-    than the known packing: the largest entry without a bin is covered by each that fits, cheap ones first, while the
-    prices of the entries left (a solution of the dual of the covering problem) leave room for something better.
-    ``subsets`` are those that a better packing can be made of, for each of the ``kinds_of_bins``, where that is known.
+    None where none was found that is better; and beside it a bound, where the budget ends the largest cost below which
+    the search was completed. Branch and bound: the largest entry without a bin is covered by each subset that fits,
+    cheap ones first, while the prices of the entries left (a solution of the dual of the covering problem) leave room
+    for something better. ``subsets``: all that a better packing can hold, for each of the ``kinds_of_bins``.
     """
     if not aim.n_bins <= aim.sizes.size <= MOST_ENTRIES:
         return None, 0.0
@@ -179,9 +178,8 @@ PROVED = 1.0 - 1e-6
 def covering_bound(aim: Aim, incumbent: float) -> float:
     """Return a cost that no packing of few entries is below, given the cost of one; nearly always that of the best.
 
-    The linear program gives prices of entries and bins. Their worth is computed here, over all subsets, so
-    that the bound is one whatever the solver's tolerance. A better packing can hold only subsets that cost hardly
-    more than they are worth; these are few, and searched through.
+    The linear program prices entries and bins; what these are worth is computed over all subsets, whatever the solver's
+    tolerance. The few subsets that cost hardly more than they are worth are searched through.
     """
     order = stable_order(-aim.sizes)
     bins = kinds_of_bins(aim)
@@ -205,8 +203,8 @@ def bound_by_prices(
 ) -> tuple[float, list[IntArray]]:
     """Return a bound on the cost of a cover, and for each kind of bin the subsets that a better cover can hold.
 
-    ``masks`` are subsets of ``n`` entries, each with its cost, in units of a known packing's, and the kind of bin it
-    fills; ``counts`` the bins of a kind. Subsets that cost less than the program's prices join it in rounds.
+    ``masks``: subsets of ``n`` entries, each with its cost, in units of a known packing's, and its kind of bin;
+    ``counts``: the bins of a kind. Subsets that cost less than the program's prices join it in rounds.
     """
     cheapest = stable_order(costs)[:SHOWN]
     best, able = 0.0, np.ones(costs.size, dtype=np.bool_)

@@ -13,10 +13,7 @@ from .cost import Aim, FloatArray
 
 
 def subset_sums(vectors: FloatArray) -> FloatArray:
-    """Return the sum of every subset of the columns of ``vectors`` (rows, m), as (rows, 2**m).
-
-    Bit i of a column's number says whether vector i is in the sum. O(rows x 2**m), by doubling.
-    """
+    """Return the sum of every subset of the columns of ``vectors`` (rows, m), as (rows, 2**m): bit i for vector i."""
     rows, m = vectors.shape
     sums = np.zeros((rows, 1 << m))
     for i in range(m):
@@ -94,10 +91,7 @@ class TwoBins:
         return float(costs[i]), self.entries[np.flatnonzero((numbers[i] >> np.arange(self.entries.size)) & 1)]
 
     def best_of_joined(self, limit: float, stream: Stream, width: float) -> tuple[float, IntArray, float]:
-        """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
-
-        None above ``limit``. Subsets of both whose sums meet near the ideal change get their exact cost.
-        """
+        """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width."""
         scale, ideal = self._scaled()
         # |c - ideal|^2 - |ideal|^2 for an entry's change c: what moving it alone would add to the cost.
         scaled = self.changes * scale[:, None]
@@ -185,10 +179,7 @@ class Packing:
         self._settled: set[tuple[int, int]] = set()
 
     def improve(self, rounds: int, patience: int = PATIENCE, enough: float = 0.0) -> None:
-        """Exchange between pairs of bins until ``patience`` rounds bring nothing, or the cost is ``enough``.
-
-        A round brings each bin together with two others, at random.
-        """
+        """Exchange between random neighbours until ``patience`` rounds bring nothing, or the cost is ``enough``."""
         idle = 0
         for _ in range(rounds):
             gained = False
@@ -265,11 +256,7 @@ def fits(aim: Aim) -> bool:
 
 
 class Population:
-    """``REPLICAS`` packings that start alike.
-
-    All numbers are made from Philox bits by integer arithmetic, and costs by elementwise arithmetic, column after
-    column, so every machine takes the same path. A step costs O(columns x replicas), about a fifth of a millisecond.
-    """
+    """``REPLICAS`` packings that start alike; a step costs O(columns x replicas), about a fifth of a millisecond."""
 
     def __init__(self, aim: Aim, start: IntArray, stream: Stream) -> None:
         self.aim, self.start, self.stream = aim, start, stream

@@ -47,9 +47,9 @@ def deal_identical(kind: IntArray, shares: FloatArray, stream: Stream) -> IntArr
 def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     """Give every entry whose bin is -1 the bin that wants it most, in place.
 
-    Large entries go first (by powers of 2, those of about the same size in random order). What a bin wants is the
-    sum over the columns of what it still misses times what the entry brings, relative to the column's total.
-    No bin stays empty while there are as many entries. One vectorised step an entry of O(bins x columns).
+    Large entries go first, those of about the same size in random order. What a bin wants is the sum over the columns
+    of what it still misses times what the entry brings, relative to the column's total. No bin stays empty while there
+    are as many entries. O(bins x columns) an entry.
     """
     columns = np.column_stack([aim.sizes, aim.table])
     left = np.flatnonzero(bins < 0)
@@ -106,17 +106,15 @@ SLACK = 2.0  # of CLOSE: how much more than the best found packings may cost whe
 def pack_to(
     aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False, exact: bool = False
 ) -> IntArray:
-    """Return a bin for each entry of ``aim``, an int64 array; none stays empty while there are as many entries.
+    """Return a bin for each entry of ``aim``; none stays empty while there are as many entries.
 
     Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort`` rounds
-    of exchanges between pairs of bins lower the cost, each the best of about a million. From an effort of 64 on a
-    population of packings moves the largest entries as well. With few entries the seed chooses among all packings that
-    cost at most ``GOOD_ENOUGH`` of what chance would (``close``: ``CLOSE`` of it with 15 entries or more, or near the
-    best that half of ``effort`` starts found); with ``effort="max"`` it is the best one, proved where branch and bound
-    comes to an end, and with ``exact`` so is that of up to 20 entries, within ``NODES`` of the search.
-
-    Arithmetic is elementwise, column after column, so every machine takes the same path. O(entries x bins x columns),
-    then about a millisecond a pair of bins and round.
+    of exchanges between pairs of bins lower the cost, each the best of about a million; from 64 on a population of
+    packings moves the largest entries as well. Of few entries the seed chooses among the packings that cost at most
+    ``GOOD_ENOUGH`` of what chance would (``close``: ``CLOSE`` of it with 15 entries or more, or near the best that half
+    of ``effort`` starts found); with ``effort="max"``, or ``exact`` of up to 20 entries, it is the best one, proved
+    where branch and bound comes to an end. Arithmetic is elementwise, so every machine takes the same path.
+    O(entries x bins x columns), then about a millisecond a pair of bins and round.
     """
     few = aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins)
     if few and effort == "max":
@@ -189,11 +187,7 @@ def _movable(aim: Aim, kind: IntArray) -> IntArray:
 
 
 def pack_into(held: IntArray, table: IntArray, shares: FloatArray, stream: Stream) -> IntArray:
-    """Return a bin for each entry of ``table``, where bin f holds ``held[f]`` of each column already.
-
-    The entries go in largest first, each to the bin that lacks most of what it brings, then they are exchanged among
-    themselves; what the bins hold stays. Costs and arithmetic are those of ``pack_to``.
-    """
+    """Return a bin for each entry of ``table``, where bin f holds ``held[f]`` of each column already, which stays."""
     n_bins = held.shape[0]
     # What a bin holds is one more entry, in its bin from the start and never among the movable ones.
     aim = Aim(np.vstack([held, table]), shares)
@@ -221,8 +215,8 @@ def report_on(aim: Aim, bins: IntArray, stream: Stream) -> PackReport:
 def lower_bound(aim: Aim, incumbent: float, stream: Stream) -> float:
     """Return a cost that no packing without an empty bin is below, given the cost of one.
 
-    The better of two: whole rows cannot have exact shares, and the bin of a large entry holds all of it. Of few
-    entries by branch and bound, and where that does not end, by a linear program.
+    Whole rows cannot have exact shares, and the bin of a large entry holds all of it; of few entries by branch and
+    bound, and where that does not end, by a linear program.
     """
     if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:  # there is one packing only
         return incumbent
@@ -301,9 +295,8 @@ class Published:
     def pack(self, aim: Aim, stream: Stream) -> IntArray:
         """Return a bin for each entry.
 
-        The best single move to a packing not yet visited is made, even uphill, and the best packing is remembered. It
-        ends at ``min_cost``, after ``max_retries`` moves in a row without a new best, or when every neighbour was
-        visited. O(entries x bins x columns) a move.
+        The best single move to a packing not yet visited is made, even uphill, until ``min_cost``, ``max_retries``
+        moves in a row without a new best, or no neighbour is left. O(entries x bins x columns) a move.
 
         Source: Figueira (2022), Stratified k-fold cross-validation on grouped datasets. Mended: it ends when all
         neighbours were visited; it packs into as many bins as asked, not 5; visited packings are compared whole; and

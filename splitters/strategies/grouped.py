@@ -55,10 +55,7 @@ class GroupPacker(LabelSplitter):
         return np.array(codes)[bins] if codes else bins
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
-        """Return how even the split of these rows is, and how even any split of them could be.
-
-        ``X`` may be checked rows. As long as splitting, and up to a few seconds for a proof where groups are few.
-        """
+        """Return how even the split of rows (``X`` may be checked ones) is, and could be; a proof may take seconds."""
         rows = X if isinstance(X, Rows) else self.rows(X, y, groups)
         return self.judge(rows, self.decide(rows))
 

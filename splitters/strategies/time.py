@@ -333,10 +333,7 @@ def begins_of(ranked: NDArray[Any]) -> IntArray:
 
 
 def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
-    """Return for each wanted rank, ascending, the rank at which a time begins that is nearest to it.
-
-    Strictly ascending, after the first time. There must be more times than wanted ranks.
-    """
+    """Return for each wanted rank the nearest rank at which a time after the first begins, both strictly ascending."""
     begins, turn = begins_of(ranked), np.arange(wanted.size)
     after = np.clip(np.searchsorted(begins, wanted), 1, begins.size - 1)
     nearest = after - (wanted - begins[after - 1] < begins[after] - wanted)
@@ -346,10 +343,7 @@ def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
 
 
 def without_groups_of(test: IntArray, train: IntArray, together: Sequence[IntArray]) -> IntArray:
-    """Return those of ``train`` that share no group with a row of ``test``; of several entities, none of them.
-
-    ``together``: the codes of the rows by each column whose equal values are to be on one side, from 0.
-    """
+    """Return those of ``train`` that share no group with a row of ``test``, by any of ``Rows.together``."""
     for groups in together:
         tested = np.zeros(int(groups.max()) + 1, dtype=np.bool_)
         tested[groups[test]] = True

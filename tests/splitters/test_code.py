@@ -109,7 +109,7 @@ def test_a_function_of_this_process_is_named_by_all_that_it_does(monkeypatch: py
     first = name("curved")
     assert first != name("curved", "/ 2", "/ 3")
     assert name("Curved") == name("Curved", "Return it", "Give it")
-    monkeypatch.setattr(naming, "distribution_named", lambda top: "another version")
+    monkeypatch.setattr(naming, "_distribution", lambda top: "another version")
     assert first != name("curved")
 
 
