@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics
+from evenfold.estimates import Comparison, EvaluationError, ModelError
 from evenfold.estimates.intervals.pairing import classes_of
-from evenfold.estimates.metrics.registry import ALIASES
-from evenfold.estimates.metrics.scoring import is_trusted, name_of, of_positive
+from evenfold.estimates.metrics.scoring import is_trusted
+from evenfold.estimates.models.estimators import named_for
 from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
@@ -62,20 +62,14 @@ def compare(request: Request) -> list[Comparison]:
 
 
 def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[str]:
-    """Return metrics, or their aliases, each once and as it is named for a recorded evaluation's target.
-
-    Raises ModelError where one is no metric, or cannot score that target.
-    """
+    """Return metrics, each once and as it is named for a recorded target; ModelError for one that cannot score it."""
     frame, params = recorded.predictions, recorded.params
     task: Task = "regression" if params.get("model.task") == "regression" else "classification"
     classes = () if task == "regression" else classes_of("accuracy", frame, frame, (recorded.name, recorded.name))
     positive: str | bool | None = params.get("model.positive")
     if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
         positive = positive == "True"
-    names = [name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics]
-    distinct = list(dict.fromkeys(of_positive(names, classes, positive)))
-    check_metrics(distinct, task, classes)
-    return distinct
+    return list(dict.fromkeys(named_for(metrics, task, classes, positive)))
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ class Step(Outcome):
     """
 
     name: Literal["split", "fits", "model", "audit", "record", "champion", "promotion"]
-    n: int
-    n_cached: int
+    n: int = 1
+    n_cached: int = 0
     reasons: list[str] = []
     seconds: float | None = None
     states: list[FoldState] = []

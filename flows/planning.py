@@ -47,7 +47,7 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
     split, step = _split(request, aside)
     yield step
     if request.on == "holdout":
-        yield from (Step(name=name, n=1, n_cached=0, reasons=[LOOK]) for name in ("fits", "record"))
+        yield from (Step(name=name, reasons=[LOOK]) for name in ("fits", "record"))
         return
     yield from _steps_on(request, split, work_of(split, request.recipe))
 
@@ -66,14 +66,13 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
         staged = str(Path(aside) / before.parent.name / "staged")
         growth = extend.fn(before, data, merged=request.merged, max_missing=1, staged=staged)
         split, joins = growth.split.asked(spec), f"{amount(growth.added, 'row')} would join {spec.name} {before.name}"
-        yield Step(name="split", n=1, n_cached=int(not growth.added), reasons=[joins] if growth.added else [])
+        yield Step(name="split", reasons=[joins]) if growth.added else Step(name="split", n_cached=1)
     work = work_of(split, request.recipe)
     recipe, metric = judged_by(work.problem, request.metric)
     work = work_of(split, recipe)
     yield from _steps_on(request, split, work)
-    promotion = Step(name="promotion", n=1, n_cached=0)
     if champion is None or champion.model is None:
-        yield promotion.model_copy(update={"reasons": ["there is no champion to compare with"]})
+        yield Step(name="promotion", reasons=["there is no champion to compare with"])
         return
     title, newer = f"version {champion.version}", champion.tags.get("evenfold.split_id") != split.split_id
     if champion.model.canonical() != work.problem.model.canonical():
@@ -83,7 +82,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
     else:
         why = f"the recipe is that of {title}"
         newer = newer or champion.tags.get("evenfold.values") != work.fingerprint
-    yield promotion.model_copy(update={"reasons": [f"{why}, {'with' if newer else 'without'} newer rows"]})
+    yield Step(name="promotion", reasons=[f"{why}, {'with' if newer else 'without'} newer rows"])
 
 
 def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
@@ -99,8 +98,7 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
     yield _step(request, preimage, 1, _n_kept([plans.audit_key(split, features, build=request.build) or ""]))
     about = request.run_label, request.interval, request.level
     if fits.n > fits.n_cached:
-        first = f"{amount(fits.n - fits.n_cached, 'fit')} to compute first"
-        yield Step(name="record", n=1, n_cached=0, reasons=[first])
+        yield Step(name="record", reasons=[f"{amount(fits.n - fits.n_cached, 'fit')} to compute first"])
     else:
         run_id = finished_record(Home.here(), work, *about)
         yield _step(request, preimage_of_record(work, *about), 1, int(run_id is not None))
@@ -108,7 +106,7 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
 
 def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
     if request.parameters.get("manifest"):
-        return plans.split_in(request.manifest, request.data, request.rows), Step(name="split", n=1, n_cached=1)
+        return plans.split_in(request.manifest, request.data, request.rows), Step(name="split", n_cached=1)
     plan = plans.plan_of(request.specification, from_anywhere(request.data))
     split = plans.placed(plan, from_anywhere(request.data), Path(aside) / plan.spec.name / "staged")
     return split, _step(request, plans.preimage_of(plan), 1, int(split.reused))

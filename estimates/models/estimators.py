@@ -11,7 +11,7 @@ import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Answered, Responses, Task
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
-from evenfold.estimates.metrics.scoring import OF, first_line, imported, method_of, path_in, score
+from evenfold.estimates.metrics.scoring import OF, first_line, imported, method_of, name_of, of_positive, path_in, score
 from evenfold.splitters.errors import meant, reason_of, shown
 from evenfold.splitters.numbers import is_number
 from evenfold.splitters.untrusted import ESTIMATOR, FUNCTION, PART, TRANSFORMER, Role, check_params, refusal
@@ -165,6 +165,13 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
             alike = "".join(f"{name}, " for name in related if not error_of(name, task, classes))
             what = f"cannot score this {task} target{of_classes}: {needs}"
             raise ModelError(f"metric {metric!r} {what} Metrics that can: {alike}{suited}.") from None
+
+
+def named_for(metrics: Iterable[str], task: Task, classes: tuple[Any, ...], positive: Any) -> tuple[str, ...]:
+    """Return metrics, or their aliases, as they are named for a target; ModelError for one that cannot score it."""
+    names = of_positive([name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics], classes, positive)
+    check_metrics(names, task, classes)
+    return names
 
 
 def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool = False) -> Exception | None:

@@ -11,15 +11,14 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered
-from evenfold.estimates.metrics.registry import ALIASES
-from evenfold.estimates.metrics.scoring import name_of, of_positive, positive_class
+from evenfold.estimates.metrics.scoring import positive_class
 from evenfold.splitters.errors import reason_of, shown
 from evenfold.splitters.numbers import first_rows
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
 from .encoding import choose_features, encodings, feature_table, kind_of, plain_numbers, read_by_itself, require_columns
-from .estimators import check_metrics, check_options, error_of, infer_task
+from .estimators import check_options, error_of, infer_task, named_for
 from .spec import ModelSpec, Task
 
 IntArray = NDArray[np.int64]
@@ -105,9 +104,8 @@ def _says(kind: Callable[[Any], bool], estimator: Any) -> bool:
 def _completed(model: ModelSpec, column: pd.Series, task: Task, classes: tuple[Any, ...], y: NDArray[Any]) -> ModelSpec:
     """Return the recipe with all that the target decides; ModelError for what does not fit it."""
     completed = model.completed(task, len(classes)).simplest()
-    metrics = of_positive([name_of(metric) for metric in completed.metrics], classes, model.positive)
+    metrics = named_for(completed.metrics, task, classes, model.positive)
     completed = completed.model_copy(update={"metrics": metrics})
-    check_metrics(completed.metrics, task, classes)
     if _says(is_regressor if task == "classification" else is_classifier, completed.build(0)):
         kind, other = ("regressor", "regression") if task == "classification" else ("classifier", "classification")
         held = f"target {column.name!r} holds {column.nunique():,} different values"
@@ -220,9 +218,7 @@ class Problem:
 
     def metric(self, name: str) -> str:
         """Return a metric, or its alias, as it is named for this target; raises ModelError if it cannot score that."""
-        (scorer,) = of_positive((name_of(ALIASES.get(name.lower(), name)),), self.classes, self.model.positive)
-        check_metrics((scorer,), self.task, self.classes)
-        return scorer
+        return named_for([name], self.task, self.classes, self.model.positive)[0]
 
 
 def _named(column: Any) -> list[str]:
