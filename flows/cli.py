@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from evenfold.estimates.errors import EvaluationError, ModelError
-from evenfold.flows import definitions
+from evenfold.flows import definitions as of
 from evenfold.flows.commands import deploying, manifests, operations, studies
 from evenfold.flows.commands.terminal import GATE_FAILED, Answer, OnceEach, command_of
 from evenfold.splitters.errors import EvenfoldError, SplitError
@@ -53,26 +53,23 @@ def _asked_first(
     prepare_environment()
 
 
-BAD_INPUT, EVALUATION_FAILED = 2, 3
-
-
-def _flow(name: str) -> Callable[..., Answer]:
+def _flow(declared: Callable[..., Any]) -> Callable[..., Answer]:
     """Return the function of a flow's command: it runs the flow."""
 
     def run(**arguments: Any) -> Answer:
-        return Answer(getattr(flows, name)(**arguments))
+        return Answer(getattr(flows, declared.__name__)(**arguments))
 
-    declared = getattr(definitions, name)
     paragraphs = (inspect.getdoc(declared) or "").split("\n\n")  # between the first and the example: of Python
-    run.__name__, run.__doc__ = name, "\n\n".join([paragraphs[0], paragraphs[-1]])
+    run.__name__, run.__doc__ = declared.__name__, "\n\n".join([paragraphs[0], paragraphs[-1]])
     run.__signature__ = signature_of(declared)  # type: ignore[attr-defined]
     return run
 
 
 IN_ORDER: tuple[Any, ...] = (
-    studies.demo, *map(_flow, ("split", "evaluate", "plan", "retrain", "extend")), manifests.audit, manifests.verify,
-    manifests.diff, operations.list_, manifests.show, manifests.export, manifests.adopt, manifests.join,
-    operations.load, studies.compare, studies.predict, studies.score, operations.leaderboard, _flow("tune"),
+    studies.demo, _flow(of.split), _flow(of.evaluate), _flow(of.plan), _flow(of.retrain), _flow(of.extend),
+    manifests.audit, manifests.verify, manifests.diff, operations.list_, manifests.show, manifests.export,
+    manifests.adopt, manifests.join, operations.load, studies.compare, studies.predict, studies.score,
+    operations.leaderboard, _flow(of.tune),
     studies.folds, studies.strategies, deploying.deploy, operations.doctor, operations.withdraw, operations.rollback,
     operations.champion, operations.replay, operations.answer, operations.trust, operations.up, operations.clean,
 )  # fmt: skip
@@ -105,7 +102,7 @@ def main() -> None:
         if not typed_wrongly and not isinstance(error, EvenfoldError):
             error = outage_of(error)
         bad, failed = typed_wrongly or isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
-        code = BAD_INPUT if bad else EVALUATION_FAILED if failed else GATE_FAILED
+        code = 2 if bad else 3 if failed else GATE_FAILED
         if message := _typers(error) if typed_wrongly else str(error):
             from evenfold.tasks.runtime.home import redacted
 

@@ -217,13 +217,14 @@ class Evaluation(Measured):
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
         from evenfold.reports.evaluations.pictures import importance_words
-        from evenfold.reports.evaluations.words import encoding_words, look_words, notes_of, promise_words
+        from evenfold.reports.evaluations.words import encoding_words, kept_promises, look_words, notes_of, scores_line
 
         split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
         left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
         notes = [
             f"This is look {self.look} at the locked part of {split.name}{left}; it is recorded." if self.look else "",
-            *promise_words(self.estimates, self.promised),
+            *([f"Promised by the folds: {scores_line(self.promised)}."] if self.promised else []),
+            *(kept_promises(self.estimates, self.promised) if self.promised else []),
             look_words(self.estimates) if self.look else "",
             importance_words(self.scores, self.model.metrics[0]),
             encoding_words(self.encoded),

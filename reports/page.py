@@ -172,17 +172,16 @@ def worded(id: str, title: str, sentences: Sequence[str]) -> list[Section]:
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a page: the data's name, the run that records it, and the day."""
+    """The origin of a page: the data's name, and the run that records it."""
 
     data: str = ""
     run_id: str = ""
-    day: date | None = None
 
     def words(self, *about: str | None) -> list[str]:
-        """Return the words of a footer, after those ``about`` the page that there are."""
+        """Return the words of a footer, after those ``about`` the page that there are; today's date among them."""
         run = f"MLflow run {self.run_id[:8]}" if self.run_id else ""
-        day = f"{self.day or date.today():%d %b %Y}"
-        return [*filter(None, [*about, self.data, f"evenfold {installed('evenfold')}", day, run])]
+        made = f"evenfold {installed('evenfold')}", f"{date.today():%d %b %Y}"
+        return [*filter(None, [*about, self.data, *made, run])]
 
 
 @dataclass(frozen=True)

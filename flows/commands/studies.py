@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, amount
 from evenfold.tasks import parameters as of
 from evenfold.tasks.requests import CompareFields, StudyFields
 
@@ -116,7 +116,6 @@ def predict(
     """
     import pyarrow as pa
     from evenfold.flows.later import predict_later, read_besides
-    from evenfold.manifests.tables.canonical import amount
     from evenfold.manifests.tables.read import TABLES, require_place, write_whole
 
     require_place(output, TABLES, [data, training_data])

@@ -175,11 +175,6 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
     return apart or [f"{scores} what was promised, as far as the intervals can tell."]
 
 
-def promise_words(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:
-    """Return what was promised, and whether it was kept; nothing where no score was promised."""
-    return [f"Promised by the folds: {scores_line(promised)}.", *kept_promises(estimates, promised)] if promised else []
-
-
 def unit_of(scores: Sequence[FoldScore]) -> str:
     """Return the word for a split, by the names of the scores: fold, or split for any other."""
     return "fold" if scores and all(score.name.startswith("fold ") for score in scores) else "split"
