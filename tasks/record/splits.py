@@ -87,10 +87,6 @@ def command() -> str:
     return {"": "python", "-c": "python", "ipykernel_launcher.py": "notebook"}.get(program, program)
 
 
-# What MLflow calls the types of our columns; all others are times.
-COLUMN_TYPES = {"int": "long", "float": "double", "text": "string", "bool": "boolean"}
-
-
 def split_input(
     split: SplitRef, run_id: str, report: BalanceReport | None = None, audit: Audit | None = None
 ) -> DatasetInput:
@@ -133,17 +129,14 @@ def _input(
 ) -> DatasetInput:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
+    theirs = {"int": "long", "float": "double", "text": "string", "bool": "boolean"}  # all others are times
     columns = [
-        {"name": column, "type": COLUMN_TYPES.get(type_, "datetime"), "required": False}
-        for column, type_ in types.items()
+        {"name": column, "type": theirs.get(type_, "datetime"), "required": False} for column, type_ in types.items()
     ]
     schema = json.dumps({"mlflow_colspec": columns})
     # A digest is as long as MLflow keeps one.
     dataset = Dataset(name, digest[:32], kind, json.dumps(source), schema, json.dumps(profile))
     return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
-
-
-MOST_SIDES = 20_000_000  # of rows by draws, for a table that is read without evenfold
 
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
@@ -173,7 +166,12 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     def write(tracker: Tracker, _: Run | None) -> str:
         with tracker.run(split_entry(split, measured, origin_tags() | {CONTENT: content})) as run_id:
             page = _fill(tracker, run_id, split, measured, Settings.memory_of(memory))
-        _publish(split, measured, page, run_id)
+        places, links = noted_places(measured, MOST_FOLDS), {f"Run {run_id} in MLflow": page_on_server(split, run_id)}
+        top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
+        text = f"{top}\n\n{page_note(page, links, places)}"
+        publish(f"split-{split.name}", text, f"What the newest split of {split.name} is, and how even.")
+        rows = [dict[str, object](zip(places.head, map(str, row), strict=True)) for row in places.rows]
+        publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
         return run_id
 
     run_id, _ = made_once(split, split_key(split), content, "split/manifest.json", write, is_refreshing())
@@ -195,23 +193,13 @@ def _fill(tracker: Tracker, run_id: str, split: SplitRef, report: BalanceReport,
     files |= {f"split/{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
     if audit is not None:
         files["split/audit.json"] = audit.model_dump(mode="json")
-    if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
+    if split.kind == "draws" and split.n_rows * split.n_splits <= 20_000_000:  # read without evenfold
         files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
     tracker.client.log_artifacts(run_id, str(split.folder), "split")
     tracker.keep(run_id, files)
     data = data_input(split, split.stored().fingerprint, "training")
     tracker.client.log_inputs(run_id, datasets=[data, split_input(split, run_id, report, audit)])
     return page
-
-
-def _publish(split: SplitRef, report: BalanceReport, page: Page, run_id: str) -> None:
-    """Show a split as artifacts of the Prefect run under way: what it is, and the rows of each fold and part."""
-    places = noted_places(report, MOST_FOLDS)
-    top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
-    text = page_note(page, {f"Run {run_id} in MLflow": page_on_server(split, run_id)}, places)
-    publish(f"split-{split.name}", f"{top}\n\n{text}", f"What the newest split of {split.name} is, and how even.")
-    rows: list[dict[str, object]] = [dict(zip(places.head, map(str, row), strict=True)) for row in places.rows]
-    publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
 
 
 def split_run_of(split: SplitRef) -> str:

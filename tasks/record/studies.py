@@ -202,9 +202,6 @@ def _promised(estimates: Sequence[Estimate], choice: Choice, metric: str) -> lis
     ]
 
 
-SPLIT_TAGS = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
-
-
 def _record(
     experiment: str, name: str, kind: str, about: dict[str, str], page: Page, tags: dict[str, str],
     metrics: dict[str, float], **tables: object,
@@ -232,7 +229,8 @@ def record_comparison(
     figures = {"repeats": float(first.repeats), "fits": float(first.n_fits)}
     for each in comparisons:
         figures |= {f"difference/{each.metric}": each.difference} | ends(each.metric, each.interval, "difference_")
-    tags = {name: a.tags[name] for name in SPLIT_TAGS if name in a.tags}
+    of_split = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
+    tags = {name: a.tags[name] for name in of_split if name in a.tags}
     title = f"{' and '.join(each.name.partition(' @ ')[0] for each in (a, b))} @ {spec}"
     return _record(spec.partition(" ")[0] or "comparisons", title, "comparison", about, page, tags, figures)
 
