@@ -205,12 +205,12 @@ if TYPE_CHECKING:
     class _Evaluate(Flow[..., Evaluation]):
         @overload  # type: ignore[override,no-overload-impl]
         def __call__(
-            self, data: Data, spec: Spec = ..., model: Model = ..., *, by: str, **fields: Unpack[EvaluateFields]
-        ) -> Segments: ...
-        @overload
-        def __call__(
             self, data: Data, spec: Spec = ..., model: Model = ..., *, by: None = ..., **fields: Unpack[EvaluateFields]
         ) -> Evaluation: ...
+        @overload
+        def __call__(
+            self, data: Data, spec: Spec = ..., model: Model = ..., *, by: str, **fields: Unpack[EvaluateFields]
+        ) -> Segments: ...
 
 
 evaluate = cast("_Evaluate", _evaluate)
