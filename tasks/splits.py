@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -163,7 +162,7 @@ def check_table(
     quarantined = 0
     if manifest.spec.columns.grouped and merged == "quarantine":
         with suppress(SplitError):  # what cannot be extended is refused where it is extended, with its own sentence
-            quarantined = manifests.extend(manifest, data, max_missing=1).quarantined
+            quarantined = extension_of(folder, data, False, merged, 1).quarantined
     manifest = manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore)
     return manifests.check_arrival(manifest, data, snapshot, columns=columns, quarantined=quarantined)
 
@@ -179,10 +178,9 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     Corrected targets, columns that are gone or of another kind, values that no known row had; nothing where nothing was
     kept of that table, and where this one takes more than ``memory``.
     """
-    if not manifests.fits_in_memory(data, StoredManifest(folder).spec.columns.roles(), Settings.memory_of(memory)):
-        return []
-    manifest = manifests.read_manifest(folder)
-    snapshot = _newest_snapshot(manifest, folder)
+    manifest = StoredManifest(folder)
+    fits = manifests.fits_in_memory(data, manifest.spec.columns.roles(), Settings.memory_of(memory))
+    snapshot = _newest_snapshot(manifest, folder) if fits else None
     if snapshot is None:
         return []
     checked = manifests.check_arrival(manifest, data, snapshot)
@@ -239,15 +237,15 @@ def extend(
     folder, home, aside = manifest_folder(manifest), Home.here(), Path(staged) if staged else None
     path = from_anywhere(data_reference(data, home))
     with locked(home.locks, f"name/{folder.parent.name}"):
-        there = os.listdir(folder.parent)
         require_memory(StoredManifest(folder), Settings.memory_of(memory))
         grown = extension_of(str(folder), path, batch, merged, max_missing)
+        reused = folder.with_name(grown.manifest.version).exists()
         new = not grown.manifest.uri
         written = manifests.write_manifest(grown.manifest, folder.parent.parent, aside) if new else folder
         if aside is None:
             plans.offer(home, written)
     return Growth(
-        split=SplitRef.of(StoredManifest(written), path, written.name in there, aside),
+        split=SplitRef.of(StoredManifest(written), path, reused, aside),
         parent_split_id=grown.manifest.parent_split_id,
         notes=list(grown.notes),
         **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},

@@ -67,13 +67,13 @@ class Body(Generic[P, R]):
         if run is None or run.task.fn is not self or not _in_store(run.task):
             return self.fn(*args, **kwargs)
         # Whoever waited for another's computation has its result; a state would be all that a plain call returns.
-        return self.kept(args, kwargs, is_refreshing())[0]
+        return self.kept(args, kwargs)[0]
 
-    def kept(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], again: bool) -> tuple[R, bool]:
+    def kept(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[R, bool]:
         """Return what is kept of the function for these arguments, or compute and keep it; and whether it was kept."""
         key = self.key_of(*args, **kwargs) if self.key_of else None
         make = partial(self.fn, *args, **kwargs)
-        return (make(), False) if key is None else kept(key, make, again)
+        return (make(), False) if key is None else kept(key, make, is_refreshing())
 
     def title(self, parameters: dict[str, Any]) -> str:
         """Return the name of a task run: the task's own where what it takes is not known yet, or bad."""
@@ -309,7 +309,7 @@ def finished_here(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finish
     """Return what a step came to without a task run of its own; its result is kept and found where a task's is."""
     assert isinstance(task.fn, Body)
     try:
-        value, cached = task.fn.kept(args, kwargs, is_refreshing())
+        value, cached = task.fn.kept(args, kwargs)
         return Finished(value, cached=cached)
     except Exception as error:
         return Finished(error=error)
