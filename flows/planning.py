@@ -141,6 +141,6 @@ def _step(request: Request, preimage: Preimage, n: int, n_cached: int) -> Step:
     was, now = (each.parts.get("model", {}).get("estimator") if each else None for each in (earlier, preimage))
     if earlier and was is not None and was == now:
         # Of more rows about as much more.
-        seconds = (earlier.seconds + earlier.seconds_score) * preimage.n_train / earlier.n_train * (n - n_cached)
+        seconds = earlier.seconds * preimage.n_train / earlier.n_train * (n - n_cached)
     reasons = [AGAIN] if request.refresh else reasons or [GONE]
     return Step(name=preimage.kind, n=n, n_cached=n_cached, reasons=reasons, seconds=seconds)

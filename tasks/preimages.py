@@ -32,20 +32,16 @@ MOST_SHOWN = 60  # letters of a value
 
 
 class Preimage(Outcome):
-    """The preimage of the keys of some results: those of one ``kind`` for the split that is called ``name``.
+    """The preimage of the keys of results of one ``kind`` for a split: ``parts``, with what each column holds, as JSON.
 
-    ``parts``: as JSON, with what each column holds on its own. ``seconds`` and ``seconds_score``: what one such fit
-    took, and its scores, of splits whose first trains on ``n_train`` rows and tests ``n_test``. ``marks``: makes what
-    tells later in how many rows a column has changed.
+    ``seconds``: of such a fit of ``n_train`` rows and its scores. ``marks`` makes what counts changed rows later.
     """
 
     kind: Literal["split", "fits", "audit", "record"]
     name: str
     parts: dict[str, Any]
     seconds: float = 0.0
-    seconds_score: float = 0.0
     n_train: int = 1
-    n_test: int = 1
     marks: Callable[[], Marks] | None = Field(default=None, exclude=True, repr=False)
 
     @property
@@ -156,7 +152,7 @@ FULL = 0.98  # of the places: beyond it nothing is told but that it is more
 
 
 class Marks(Outcome):
-    """Return the sketch of each column that tells how many rows differ later, in key order; ``keys`` names the keys.
+    """The sketch of each column that tells how many rows differ later, in key order; ``keys`` names the keys.
 
     In each of four tables every row has a place at random; kept are 16 bits of the sum of the hashes at each place.
     """

@@ -33,11 +33,10 @@ class OfSplit(Protocol):
 
 
 def manifest_folder(reference: Any) -> Path:
-    """Return the folder of a split: by its folder or name, or as a manifest or what the task or a flow returned.
+    """Return the folder of a split: of a manifest, a result, a folder, a name (its newest), NAME@1.0, digits of its id.
 
-    One that is in memory alone is written below the home. ``flights`` is the newest version, ``flights@1.0`` (or
-    ``flights/1.0``) that one; four digits or more of a split_id name it as well. Raises SplitError for what names none,
-    with the nearest name, or several. A path that is no manifest is returned: whoever reads it says what is wrong.
+    A manifest in memory alone is written below the home. SplitError, with the nearest name, for what names none, or
+    several. A path that is no manifest is returned: whoever reads it says what is wrong.
     """
     if not isinstance(reference, (str, Path)):
         if isinstance(reference, manifests.Manifest):
@@ -110,13 +109,11 @@ def recorded_splits(home: Home) -> list[Listed]:
 
 
 def versions_below(home: Home, name: str = "*", holding: str = "") -> Iterator[tuple[Path, Header]]:
-    """Yield folder and header of every version of a name, or of all, the last written first; whoever reads proves.
-
-    ``holding``: a text that the header holds, for reading all of one takes ten times as long as looking for it.
-    """
+    """Yield folder and header of every version of a name, or of all, the last written first; whoever reads proves."""
     folders = (each for each in versions_in(home.splits, f"{name}/*") if (each / "manifest.json").exists())
     for folder in sorted(folders, key=_when, reverse=True):
         with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
+            # To read all of a header takes ten times as long as to look for a text in it.
             if not holding or holding.encode() in (folder / "manifest.json").read_bytes():
                 yield folder, read_header(folder)
 

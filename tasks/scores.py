@@ -58,10 +58,9 @@ def aggregate(
 ) -> Evaluated:
     """Return the estimates that the results of ``fit_fold`` come to together.
 
-    Folds give cross-validation with its pooled score and an interval (``interval``: one of
-    ``evenfold.estimates.INTERVALS``; ``refits``: its further fits); draws, which need the ``apparent`` fit of "all
-    rows", out-of-bag, .632 and .632+. Where some splits lack and no ``errors`` say why, those of the outcome do, and it
-    is recorded as partial. Raises EvaluationError for results of several data, models or splits, or one given twice.
+    Folds give cross-validation with an ``interval``, whose further fits are ``refits``; draws, which need the
+    ``apparent`` fit of "all rows", out-of-bag, .632 and .632+. Where some splits lack, ``errors`` say why or that they
+    do. Raises EvaluationError for results of several data, models or splits, or one given twice.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
@@ -77,9 +76,8 @@ def aggregate(
         draws = [fit.predictions.path for fit in evaluated.draws]
         table = frame_of(draws) if draws else pd.DataFrame([asdict(score) for score in evaluated.scores])
         # What the fit of a split took: the median, for the first one may import.
-        fit, score = (float(table[name].median()) for name in ("seconds_fit", "seconds_score"))
-        by = interval if refits else None
-        remember(preimage_of_fits(work, by, seconds=fit, seconds_score=score))
+        seconds = float((table["seconds_fit"] + table["seconds_score"]).median())
+        remember(preimage_of_fits(work, interval if refits else None, seconds))
     confusion = estimates.Confusion.of(work.problem, predictions, not evaluated.predictions)
     update = {"estimates": conclusion, "levels": levels, "confusion": confusion}
     return evaluated.model_copy(update=update | {"interval": interval, "level": level})
@@ -99,10 +97,7 @@ def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
 
 
 def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> Audit:
-    """Return what the gate ``level_gap`` of the split's specification says of the scores of levels.
-
-    Where a limit is given and there is nothing to compare, it fails: a gate that was asked for is never passed by.
-    """
+    """Return what the gate ``level_gap`` says of the scores of levels; one that is asked for fails where none are."""
     limits = gates_with(split.limits, {"level_gap": MODEL_GATES["level_gap"]})
     gate = limits["level_gap"]
 
@@ -171,10 +166,9 @@ def compared(
     split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str, code: dict[str, str] | None = None,
     *, apparent: tuple[float, float] | None = None,
 ) -> Difference:  # fmt: skip
-    """Return the scores of the candidate minus the champion's, on the same folds or draws.
+    """Return the scores of the candidate minus the champion's, on the same folds or draws; EvaluationError for none.
 
-    ``code``: the champion's, where it is not that of now. ``apparent``: both mean scores on training rows. Raises
-    EvaluationError where nothing is kept of the champion's scores.
+    ``code``: the champion's, where it is not that of now. ``apparent``: both mean scores on training rows.
     """
     work = work_of(split, candidate)
     after = kept_scores(split, work)
@@ -232,10 +226,9 @@ def estimate_of_one_model(
     interval: str = "auto", level: float = 0.95, *, held: bool = False,
     beside: Mapping[str, pd.DataFrame] | None = None,
 ) -> Estimate:  # fmt: skip
-    """Return the estimate of one fitted model on rows that it was not trained on, called ``method``, with its interval.
+    """Return the estimate, called ``method``, of one fitted model on rows that it was not trained on.
 
-    ``held``: whether a mean of classes in ``score`` is of those that the rows hold. ``beside``: predictions without a
-    model, by the rule's name. The estimate's note says why there is no interval.
+    ``held``: a mean of classes in ``score`` is of those that the rows hold. ``beside``: predictions without a model.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
     evidence = estimates.Evidence(estimates.metric_of(metric), problem, [score], predictions, held=held)
@@ -316,9 +309,9 @@ def _of_folds(
 def segmented(
     data: str, spec: SplitSpec, model: ModelSpec, by: str
 ) -> tuple[SplitSpec, ModelSpec, dict[str, pa.Table]]:
-    """Return the strategy and the recipe of every segment, as all rows decide them, and the rows of each by its value.
+    """Return the strategy and the recipe of all segments, and the rows of each by its value, "" for none. O(n log n).
 
-    Rows without a value are called "". Raises SplitError or ModelError for what can be no segment's. O(n log n).
+    Raises SplitError or ModelError for what can be no segment's.
     """
     table, columns = read_table(data, types=spec.types), spec.columns
     require_columns([by, *columns.roles(), *spec.types], table.column_names)
@@ -357,10 +350,7 @@ def evaluate_segment(
     data: str, spec: SplitSpec, model: ModelSpec, segment: str, *, interval: Intervals = "auto", level: Level = 0.95,
     time_limit: TimeLimit = None,
 ) -> Segment:  # fmt: skip
-    """Return the score of ``model`` on the rows of a segment, a table of their own; one task run for all.
-
-    Its split, fits and audit are kept as any other's. SplitError, ModelError or EvaluationError where it has none.
-    """
+    """Return the score of ``model`` on a segment, a table of its own, by splits, fits and audits as any other's."""
     split = finished_here(decide, data, spec).value
     fits = [finished_here(fit_fold, split, block, model, time_limit=time_limit).value for block in split.blocks()]
     whole = finished_here(fit_fold, split, "all rows", model).value if split.kind == "draws" else None

@@ -1,7 +1,4 @@
-"""Steps: plain Prefect tasks around functions whose results are named by content: computed once, locked, checked.
-
-They are run as Prefect tasks or plainly, with the same results in the same place.
-"""
+"""Steps: plain Prefect tasks around functions whose results are kept by content, run by Prefect or without it."""
 
 from __future__ import annotations
 
@@ -47,10 +44,9 @@ MISTAKES = (ValueError, TypeError, LookupError, AttributeError)  # the same howe
 
 
 class Body(Generic[P, R]):
-    """The function of a step, with what names its runs and its results.
+    """The function of a step, with what names its runs and its results, which a task run keeps in the content store.
 
-    In a task run its result is looked for and kept in the content store, unless an option of the user's own says when
-    or where Prefect keeps it. Called by hand it computes.
+    Unless an option of the user's own says when or where Prefect keeps them. Called by hand it computes.
     """
 
     __name__: str
@@ -97,10 +93,9 @@ def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any,
 
 
 class ByContent(CachePolicy):
-    """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
+    """A result's key is made of what it depends on; what is whole in the content store is a hit of Prefect's.
 
-    What is whole in the content store is a hit of Prefect's. Where ``result_storage`` or ``cache_expiration`` of the
-    user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged.
+    Where a task has a storage or expiration of the user's own, Prefect is asked alone.
     """
 
     def compute_key(
@@ -136,10 +131,7 @@ def _in_store(task: Task[..., Any]) -> bool:
 def step(
     key_of: Callable[..., str | None] | None = None, run_name: Callable[..., str] | None = None, retries: int = 2
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Return a decorator that makes a function a Prefect task.
-
-    ``key_of``, of its parameters: the key of its result, or None: nothing is cached. ``run_name``: of a task run.
-    """
+    """Return a decorator that makes a function a Prefect task; ``key_of`` returns the key of its result, if that is kept."""
 
     def made(fn: Callable[P, R]) -> Task[P, R]:
         body = Body(fn, key_of, run_name)
@@ -334,9 +326,9 @@ def tell(sentences: Iterable[str]) -> None:
 
 
 def happened(what: str, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
-    """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
+    """Tell Prefect what has happened to a split in a flow run, as the event ``evenfold.<what>``, for automations.
 
-    Only in a flow run on a server; ``words`` says it in a sentence. ``id``: of what happens once, whoever tells it.
+    ``words`` says it in a sentence. ``id``: of what happens once, whoever tells it.
     """
     if what == "retrain.failed" or under_prefect():  # a hook tells of it, after the run
         about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}

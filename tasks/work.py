@@ -38,10 +38,9 @@ Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
-    ``digests``: of every column that the model reads. ``place``: where each row of the manifest stands in the problem;
-    -1 for one that the data lack. ``keys`` stand beside the predictions. ``attributes``: of each column to balance on
-    each row's level, and the levels' names. ``roles``: the columns of the specification's roles. ``marks``: makes what
-    tells later in how many rows a column has changed. ``code``: the user's, where it is not the code of now.
+    ``digests``: of every column that the model reads. ``place``: of each row of the manifest in the problem, -1 where
+    the data lack it. ``attributes``: each row's level of a column to balance on, and the levels' names. ``marks``: see
+    ``Preimage``. ``code``: the user's, where it is not the code of now.
     """
 
     manifest: Manifest
@@ -171,9 +170,9 @@ def _work(split: SplitRef, data: str, recipe: ModelSpec) -> Work:
 
 
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
-    """Return all of a table, which is read once for who checks it and who learns from it; SplitError for want of room.
+    """Return all of a table, or where that takes too much what the model names alone; SplitError for want of room.
 
-    Where all take too much, the columns that the model names alone. The last is kept while its file is unchanged.
+    It is read once for who checks it and who learns from it.
     """
     memory, names = Settings.here().memory, None
     try:
@@ -329,10 +328,9 @@ def _asked_pairs(work: Work, method: str) -> list[Pair]:
 
 
 def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
-    """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
+    """Return the fits that an interval method, or so many repeats, ask for beyond the folds, by split and seed alone.
 
-    As positions in the problem, by the split, the seed and ``purpose`` alone; repeats follow those of the split.
-    SplitError where its strategy has no other folds.
+    SplitError where the strategy has no other folds.
     """
     if purpose not in work.further:
         pairs = _asked_pairs(work, purpose) if isinstance(purpose, str) else _repeated_pairs(work, purpose)
@@ -351,10 +349,9 @@ def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
 
 
 def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:
-    """Return the score key of what ``fit_fold`` fits: what a score depends on, and nothing else.
+    """Return the score key of what ``fit_fold`` fits: what a score depends on, and nothing else, as other columns.
 
-    Other splits, and columns that the model does not read, leave it alone. More draws leave finished blocks and the one
-    fit on all rows alone; another locked part does not. Raises SplitError for what there is not.
+    More draws leave finished blocks and the fit on all rows alone. Raises SplitError for what there is not.
     """
     rows, seed = f"{job_of(work, i, of).membership} of {work.keys_digest}", work.manifest.spec.seed
     model, values, inner = work.problem.model, work.fingerprint, _inner_of(work)
@@ -366,7 +363,7 @@ def _inner_of(work: Work) -> dict[str, str] | None:
     return {"strategy": work.inner_name} if tuned else None
 
 
-def preimage_of_fits(work: Work, interval: str | int | None, **seconds: float) -> Preimage:
+def preimage_of_fits(work: Work, interval: str | int | None, seconds: float = 0.0) -> Preimage:
     """Return what the fits of a model on a split depend on, and took; ``interval``: what asked for further ones."""
     seed, inner = work.manifest.spec.seed, _inner_of(work)
     parts = estimates.score_parts(work.problem.model, seed=seed, inner=inner, code=work.code)
@@ -375,7 +372,7 @@ def preimage_of_fits(work: Work, interval: str | int | None, **seconds: float) -
     versions = dict(each.partition("==")[::2] for each in libraries if "==" in each)  # else its own code counts
     parts |= {"versions": versions | own, "interval": interval}
     parts |= split_parts(work.manifest) | dict(work.digests)
-    n_train, n_test = (max(rows.size, 1) for rows in work.pair(0))
+    n_train = max(work.pair(0)[0].size, 1)
     return Preimage(
-        kind="fits", name=work.manifest.name, parts=parts, n_train=n_train, n_test=n_test, marks=work.marks, **seconds
-    )  # fmt: skip
+        kind="fits", name=work.manifest.name, parts=parts, n_train=n_train, marks=work.marks, seconds=seconds
+    )

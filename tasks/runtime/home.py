@@ -31,9 +31,9 @@ _USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
 
 
 def redacted(text: str) -> str:
-    """Return ``text`` with ``***`` in place of every password in it: of URIs, and of parameters named like one.
+    """Return ``text`` with ``***`` in place of every password, and of a token before the ``@`` of a URI. O(n).
 
-    Before the ``@`` of a URI all is hidden that has no colon: it may be a token. Redacting twice changes nothing. O(n).
+    Redacting twice changes nothing.
     """
 
     def without_password(userinfo: re.Match[str]) -> str:
@@ -44,10 +44,7 @@ def redacted(text: str) -> str:
 
 
 def without_login(uri: str) -> str:
-    """Return an http address without user and password, which go where MLflow looks for them: the environment.
-
-    What that holds already is kept. Other URIs stay as they are: a database's driver names the password nowhere.
-    """
+    """Return an http address without user and password, which go to the environment, where MLflow looks for them."""
     parts = urlsplit(uri)
     if parts.scheme not in ("http", "https") or parts.username is None:
         return uri
@@ -334,17 +331,14 @@ def from_anywhere(data: str) -> str:
 
 
 def data_reference(data: Any, home: Home) -> str:
-    """Return a path that names ``data``: a path as it is, a frame as a Parquet file below the home, by content.
-
-    A file that is there is not written again, nor does its time move: what was kept of it counts.
-    """
+    """Return a path that names ``data``: a path as it is, a frame as a Parquet file below the home, by content."""
     if isinstance(data, (str, Path)):
         return str(data)
     from evenfold.manifests import read_table
 
     content = parquet_bytes(read_table(data).replace_schema_metadata(None))
     path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
-    if not path.exists():
+    if not path.exists():  # else its time would move, and what was kept of it not count
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content))
     return str(path)

@@ -71,10 +71,7 @@ def saying(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shown_in_a_notebook() -> Iterator[None]:
-    """Show in one line of a notebook's cell what is under way in the block, and in the end how long it took.
-
-    Nothing where somebody listens already, or there is no notebook; the log is told as well.
-    """
+    """Show what is under way in the block in a line of a notebook's cell, where there is one and nobody listens yet."""
     # IPython's display where a kernel runs this; elsewhere nothing is imported for it.
     ipython: Any = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
@@ -115,7 +112,7 @@ def at_stop(ending: Callable[[], object]) -> Iterator[None]:
 def ending_at_signals() -> Iterator[None]:
     """Let a signal inside the block end this process within seconds, with one line, and exit code 128 and its number.
 
-    One that is ignored stays so. Prefect's own end, by an exception in the main thread, would wait for fits under way.
+    Prefect's own end, by an exception in the main thread, would wait for fits under way.
     """
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
@@ -182,10 +179,9 @@ _ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aioht
 
 
 def through_outages(work: Callable[[], R]) -> R:
-    """Return what ``work`` returns; it must be able to go on where it stopped.
+    """Return what ``work`` returns, which is done again after an outage where nobody else does: EvaluationError then.
 
-    Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again, and ``plain`` 1 and 3
-    seconds; at a terminal, where Prefect tries tasks again, and in the end, the outage is an EvaluationError.
+    At a terminal Prefect tries tasks again.
     """
     from prefect.context import FlowRunContext  # whoever only asks what an error is does without it
 

@@ -158,10 +158,8 @@ def end_own_server() -> None:
 
 
 def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
-    """Delete what the home's own Prefect keeps of runs that ended so many seconds ago; return how many there are.
-
-    A server that ``PREFECT_API_URL`` names has a vacuum of its own; an embedded one runs it for events alone (3.9.1).
-    """
+    """Delete what the home's own Prefect keeps of runs that ended so many seconds ago; return how many there are."""
+    # Another server has a vacuum of its own; an embedded one runs it for events alone (3.9.1).
     if PREFECT_API_URL.value() or not (home.path / "prefect" / "prefect.db").exists():
         return 0
     before = datetime.fromtimestamp(time.time() - older_than, UTC)
