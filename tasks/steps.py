@@ -131,7 +131,7 @@ def _in_store(task: Task[..., Any]) -> bool:
 def step(
     key_of: Callable[..., str | None] | None = None, run_name: Callable[..., str] | None = None, retries: int = 2
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Return a decorator that makes a function a Prefect task; ``key_of`` returns the key of its result, if that is kept."""
+    """Return a decorator that makes a function a Prefect task; ``key_of`` returns the key of a result that is kept."""
 
     def made(fn: Callable[P, R]) -> Task[P, R]:
         body = Body(fn, key_of, run_name)
