@@ -182,8 +182,8 @@ WORDS: dict[str, tuple[str, str, str]] = {
     "databricks": ("train", "validate", "test"),
     "bigquery": ("TRAIN", "EVAL", "TEST"),
 }
-OFTEN = [("train", "valid", "test"), ("train", "val", "test"), ("train", "dev", "test")]
-PART_OF = {word.lower(): part for words in [*WORDS.values(), *OFTEN] for word, part in zip(words, PARTS, strict=True)}
+OFTEN = [*WORDS.values(), ("train", "valid", "test"), ("train", "val", "test"), ("train", "dev", "test")]
+PART_OF = {word.lower(): part for words in OFTEN for word, part in zip(words, PARTS, strict=True)}
 MOST_LEVELS = 20
 QUARTERS = 4  # of a number
 MISSING, OTHERS = "missing", "others"

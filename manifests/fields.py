@@ -95,11 +95,15 @@ def _length(value: Any) -> Any:
     raise ValueError(f"{value!r:.100} is no length of time; write text, such as '30 days', or a number")
 
 
-_LIMITS = {"anyOf": [{"type": "number"}, {"enum": ["off", False]}]}
-_LENGTHS = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 # PlainValidator: what a value is its function alone says; errors of a union would name pydantic's types.
-Limit = Annotated[float | Literal["off"], PlainValidator(_limit), WithJsonSchema(_LIMITS)]
-Length = Annotated[float | str, PlainValidator(_length), WithJsonSchema(_LENGTHS)]
+Limit = Annotated[
+    float | Literal["off"],
+    PlainValidator(_limit),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["off", False]}]}),
+]
+Length = Annotated[
+    float | str, PlainValidator(_length), WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}]})
+]
 GateLimits = Mapping[str, Limit]  # by the name of a gate: the figure beyond which it fails, or "off"
 # What a model's own validator makes a list of, from one name or none.
 Names = Annotated[
@@ -133,7 +137,6 @@ class LockedPart(Strict):
 
 Encoded = Literal["key", "group", "stratify"]
 SECRET = "EVENFOLD_KEY_SECRET"
-FOR_KEYS = re.compile(rf"{SECRET}(_[A-Z0-9_]+)?")
 
 
 class KeyEncoding(Strict):
@@ -157,6 +160,6 @@ class KeyEncoding(Strict):
     @field_validator("secret")
     @classmethod
     def _is_for_keys(cls, value: str) -> str:
-        if not FOR_KEYS.fullmatch(value):
+        if not re.fullmatch(rf"{SECRET}(_[A-Z0-9_]+)?", value):
             raise ValueError(f"{value!r} may hold a secret of something else; write {SECRET} or {SECRET}_<NAME>")
         return value

@@ -28,7 +28,6 @@ from pydantic import Field, ValidationError, model_validator
 
 from .fields import Algorithm, GateLimits, KeyEncoding, Length, LockedPart, Names, Strict, Whole, also, explain
 
-FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
 ROW_KEY = "row_key"  # the pseudonym in place of a key
 ENORMOUS = 1e150  # of larger numbers no variance can be had: the largest float is about 1.8e308
 LET_WAIT = (
@@ -58,7 +57,8 @@ def name_of(data: Any) -> str:
     """Return what a split of some data is called where nobody says: as their file, or by the digest of a frame."""
     place = str(data).removesuffix(".gz").rpartition("#")[2] if is_address(data) else str(data).removesuffix(".gz")
     stem = Path(place).stem if isinstance(data, (str, Path)) else ""
-    return f"table-{stem[:8]}" if FRAME.fullmatch(stem) else name_like(stem) or "split"
+    # The name of a frame's file is its digest.
+    return f"table-{stem[:8]}" if re.fullmatch("[0-9a-f]{32}", stem) else name_like(stem) or "split"
 
 
 class Columns(Strict):

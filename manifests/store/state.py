@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from .header import Remembered
 
 MOST_CELLS = 1_000
-MOST_EDGES = 100
-MOST_SHARES = 100
+MOST_CODES = 100  # or edges, or classes, to be remembered one by one
 STRETCH = 1 << 22
 
 
@@ -142,7 +141,7 @@ def first_state(splitter: Splitter, rows: Rows | GroupTable, membership: Members
         present, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
         shares = dict(zip(present.tolist(), (n / n.sum()).tolist(), strict=True))
     strata, classes, edges = rows.rows_strata() if isinstance(rows, GroupTable) else _strata_of(rows, len(shares))
-    state, codes = State(shares if len(shares) <= MOST_SHARES else None, edges, classes), membership.codes
+    state, codes = State(shares if len(shares) <= MOST_CODES else None, edges, classes), membership.codes
     if len(shares) * state.n_strata * codes.shape[1] > MOST_CELLS:
         return state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None
     return replace(state, counts=held_of(shares, codes, strata, state.n_strata).tolist())
@@ -155,7 +154,7 @@ def _strata_of(rows: Rows, n_shares: int) -> Strata:
             columns = [(rows.y, rows.levels)] if rows.y.ndim == 1 else list(zip(rows.y.T, rows.levels, strict=True))
         return *_classed(columns, rows.n), None
     # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
-    bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // n_shares))
+    bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_CODES, MOST_CELLS // n_shares))
     cuts = np.arange(1, bins) * rows.n // bins
     cut = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
     edges = list(dict.fromkeys(cut.tolist()))
@@ -182,9 +181,6 @@ def cell_counts(
     return cells.reshape(n_bins, n_of_strata)
 
 
-MOST_COUNTED_CLASSES = 100
-
-
 def group_table_of(
     names: dict[str, pa.Array], codes: NDArray[Any], rows: NDArray[Any] | None, generation: int = 0,
     levels: Sequence[Any] = (), cells: NDArray[Any] | None = None,
@@ -194,7 +190,7 @@ def group_table_of(
     columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
     columns["rows"] = pa.nulls(n, pa.int64()) if rows is None else pa.array(rows, pa.int64())
     columns["generation"] = np.full(n, generation, dtype=np.int16)
-    if cells is not None and len(levels) <= MOST_COUNTED_CLASSES:
+    if cells is not None and len(levels) <= MOST_CODES:
         columns |= {f"rows_{level}": counts for level, counts in zip(levels, cells.T, strict=True)}
     table = pa.table(columns)
     # No later row can be of a group without a name.

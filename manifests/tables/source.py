@@ -154,12 +154,7 @@ SAMPLES = 128  # of that many bytes, by which rows are counted, and how tightly 
 OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: an inch mark in one is no quote
 QUOTED = re.compile(OPENED + '"')
 CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
-DAY = re.compile(r"\d\d?\.\d\d?\.\d{4}( \d\d?:\d\d(:\d\d)?)?")
 DAY_FIRST = [pa.csv.ISO8601, "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"]
-WHOLE = r"^[+-]?\d+$"
-LINE_BREAK = re.compile(r"[\r\n]")
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
-NO_ROWS = ("straddling", "Empty CSV")  # words of Arrow's errors where it cannot tell the rows
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
@@ -180,7 +175,7 @@ class CsvFile:
         """
         with self._unpacked() as stream:
             start = stream.read(SAMPLE_BYTES)
-        if start.startswith(UTF16):
+        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise self._not_utf8("it is UTF-16", "utf-16")
         text = start.decode("utf-8-sig", errors="replace")
         sampled = len(text) >= SAMPLE_BYTES // 4
@@ -195,7 +190,8 @@ class CsvFile:
         commas = any(map(re.compile(r"-?\d+,\d+").fullmatch, fields))
         points = any(map(re.compile(r"-?\d+\.\d+").fullmatch, fields))
         dotted = [field for field in fields if re.match(r"\d+\.\d+\.\d", field)]
-        days = bool(dotted) and all(DAY.fullmatch(field) for field in dotted)
+        day = re.compile(r"\d\d?\.\d\d?\.\d{4}( \d\d?:\d\d(:\d\d)?)?")
+        days = bool(dotted) and all(map(day.fullmatch, dotted))
         return separator, "," if commas and not points and separator != "," else ".", days
 
     @cached_property
@@ -253,7 +249,7 @@ class CsvFile:
         fields = [pa.field(name, pa.string()) for name in names]
         parts = islice(self.batches(names, fields), most) if names else ()
         texts = pa.Table.from_batches(parts, pa.schema(fields))
-        return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], WHOLE)).as_py()]
+        return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], r"^[+-]?\d+$")).as_py()]
 
     def about_rows(self) -> float:
         """Return about how many rows there are, by the lines in the first 8 MB; off by a half where packing varies."""
@@ -274,7 +270,7 @@ class CsvFile:
         except pa.ArrowInvalid as error:
             if "UTF8" in str(error):
                 raise self._not_utf8(str(error).partition("column #")[2].partition(":")[0] or "its text") from None
-            if not any(words in str(error) for words in NO_ROWS):
+            if not any(words in str(error) for words in ("straddling", "Empty CSV")):  # it cannot tell the rows
                 raise
             raise SplitError(
                 f"{self.path} holds no rows, a row of over 1 MB, or a quote that is never closed; correct it, or pass "
@@ -292,7 +288,7 @@ class CsvFile:
         """Raise SplitError where the last value is in quotes that are never closed: rows may be within it."""
         value = last[-1].as_py() if len(last) else None
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        if not isinstance(text, str) or not LINE_BREAK.search(text):
+        if not isinstance(text, str) or not re.search(r"[\r\n]", text):
             return
         tail = b""
         with self._unpacked() as stream:
