@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -155,7 +155,6 @@ OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: a
 QUOTED = re.compile(OPENED + '"')
 CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
 DAY_FIRST = [pa.csv.ISO8601, "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"]
-Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 @dataclass(frozen=True)
@@ -213,8 +212,8 @@ class CsvFile:
         self._require_closed(table.column(table.num_columns - 1))
         return _texts_missing(table, self.types)
 
-    def batches(self, columns: Sequence[str] = (), fields: Iterable[pa.Field] = ()) -> Iterator[pa.RecordBatch]:
-        """Yield ``columns``, all where none are named, a megabyte at a time; first a batch without rows.
+    def batches(self, columns: Sequence[str] = (), fields: Iterable[pa.Field] = ()) -> Iterator[pa.Table]:
+        """Yield ``columns``, all where none are named, a megabyte at a time; first a table without rows.
 
         Types are declared, of ``fields``, or those of the first megabyte; a later value of another is an ArrowInvalid.
         """
@@ -225,16 +224,12 @@ class CsvFile:
             convert.include_columns = list(dict.fromkeys([*columns, *([last] if last else [])]))
             if last and last not in columns:
                 convert.column_types = {**convert.column_types, last: pa.binary()}
-        batch = None
         with self._unpacked() as stream:
             reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
-            nothing: list[pa.Array] = [pa.array([], kind) for kind in reader.schema.types]  # names may be there twice
-            first = pa.RecordBatch.from_arrays(nothing, schema=reader.schema)
-            yield first.select(list(columns)) if columns else first
-            for batch in reader:
-                yield _texts_missing(batch.select(list(columns)) if columns else batch, self.types)
-        if batch is not None and last:
-            self._require_closed(batch.column(last))
+            for table in chain([reader.schema.empty_table()], (pa.Table.from_batches([batch]) for batch in reader)):
+                yield _texts_missing(table.select(list(columns)) if columns else table, self.types)
+        if last:
+            self._require_closed(table.column(last))
 
     def texts_of_long(self, read: pa.Table, most: int | None = None) -> list[pa.Field]:
         """Return as texts the columns that were read as floats because whole numbers in them are beyond 64 bits.
@@ -246,9 +241,10 @@ class CsvFile:
             if pa.types.is_floating(column.type) and name not in self.types and read.schema.names.count(name) == 1
             and pc.any(pc.greater_equal(pc.abs(column), 2.0**63)).as_py()
         ]  # fmt: skip
+        if not names:
+            return []
         fields = [pa.field(name, pa.string()) for name in names]
-        parts = islice(self.batches(names, fields), most) if names else ()
-        texts = pa.Table.from_batches(parts, pa.schema(fields))
+        texts = pa.concat_tables(islice(self.batches(names, fields), most))
         return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], r"^[+-]?\d+$")).as_py()]
 
     def about_rows(self) -> float:
@@ -311,7 +307,7 @@ class CsvFile:
         return pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True), convert
 
 
-def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
+def _texts_missing(rows: pa.Table, types: Mapping[str, str]) -> pa.Table:
     """Return rows whose text misses what stands for nothing; Arrow has one list of such words for all columns."""
     if "text" not in types.values():
         return rows
@@ -321,7 +317,7 @@ def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
             words = [""] if types.get(field.name) == "text" else pa.csv.ConvertOptions().null_values
             missing = pc.is_in(columns[i], value_set=pa.array(words, field.type))
             columns[i] = pc.if_else(missing, pa.scalar(None, field.type), columns[i])
-    return cast(Rows, type(rows).from_arrays(columns, schema=rows.schema))
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 class CsvFiles(Source):
@@ -341,7 +337,7 @@ class CsvFiles(Source):
         """Return the types that the first two megabytes of each file show, or all of it."""
         if not self._whole:
             with suppress(pa.ArrowException, UnicodeDecodeError):  # all of it shows more, or says what is wrong
-                heads = self._tables(lambda file, texts: pa.Table.from_batches(islice(file.batches((), texts), 2)), 2)
+                heads = self._tables(lambda file, texts: pa.concat_tables(islice(file.batches((), texts), 2)), 2)
                 return one_schema([file.path for file in self._files], [head.schema for head in heads])
         self._whole = True
         return self.table().schema
@@ -361,8 +357,8 @@ class CsvFiles(Source):
             yield from slices(self.table(columns), rows)
             return
         try:
-            read = (batch for file in self._files for batch in file.batches(columns, schema))
-            yield from (piece for batch in read for piece in slices(pa.Table.from_batches([batch]), rows))
+            read = (table for file in self._files for table in file.batches(columns, schema))
+            yield from (piece for table in read for piece in slices(table, rows))
         except pa.ArrowException as error:
             raise SplitError(
                 f"{self.native} cannot be read as CSV ({reason_of(error)}); declare the column's type where the split "
