@@ -166,7 +166,7 @@ class Plan:
         """Read and check the used columns of ``data``; ``in_order``: they are canonical already, and in key order."""
         self.spec = read_spec(spec)
         self.spec, self.types, self.table, self.waiting = self._ordered(source_of(data, self.spec.types), in_order)
-        self.key = self.spec.key_names
+        self.key, self.n = self.spec.key_names, int(self.table.num_rows)
         self.digests = digests_of(self.table)
         self.fingerprint = fingerprint(self.digests, self.waiting)
         self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
@@ -193,8 +193,10 @@ class Plan:
         self.splitter = self.spec.splitter()
         self.packs_groups = bool(self.splitter.by_group_table and self.spec.columns.group)
         require_roles(self.spec, self.splitter.needs)
-        if self.spec.holdout is not None and LOCKED in self.splitter.part_codes().values():
+        has_test_part, has_holdout = LOCKED in self.splitter.part_codes().values(), self.spec.holdout is not None
+        if has_holdout and has_test_part:
             raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
+        self.locks = has_holdout or has_test_part
         used = used_columns(self.spec, self.splitter.needs)
         if not used:  # of a plain k-fold without a key the number of rows alone has to be known
             n = source.n_rows or sum(part.num_rows for part in source.batches(source.names[:1]))
@@ -205,11 +207,6 @@ class Plan:
             if field.name not in types and NO_ONE_TYPE in (field.metadata or {}):
                 raise SplitError(field.metadata[NO_ONE_TYPE].decode())
         return in_key_order(table, used, self.spec, {}, is_canonical=in_order)
-
-    @property
-    def n(self) -> int:
-        """The number of rows to split."""
-        return int(self.table.num_rows)
 
     def rows(self) -> Rows:
         """Return the rows as the strategy may see them."""
@@ -271,11 +268,6 @@ class Plan:
             self._membership(self.rows(), None)
         else:
             self._parted(self.rows())
-
-    @property
-    def locks(self) -> bool:
-        """Return whether a part is kept for the end: a holdout, or a test part."""
-        return self.spec.holdout is not None or LOCKED in self.splitter.part_codes().values()
 
     def _groups_to_pack(self) -> tuple[GroupTable, Parted | None, GroupRows]:
         """Return the groups, which are locked and left (None where none is locked), and what is left."""
@@ -361,18 +353,17 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
 
 def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     """Return the strategy where none is named; ``numeric``: whether a column holds numbers to predict."""
-    columns, parts = spec.columns, "parts" in spec.params
-    if columns.fold:
-        return "Predefined"
-    if columns.coordinates:
-        return "SpatialBlockKFold"
+    columns, balanced = spec.columns, spec.columns.shared_out
+    if columns.fold or columns.coordinates:
+        return "Predefined" if columns.fold else "SpatialBlockKFold"
     if columns.time:
-        return "TimeSplit" if parts else "ForwardChaining"
-    if columns.grouped:
-        return "BalancedGroupSplit" if parts else "BalancedGroupKFold"
-    balanced = columns.shared_out
-    if len(balanced) != 1:
-        return ("StratifiedSplit" if parts else "BalancedKFold") if balanced else "RandomSplit" if parts else "KFold"
-    if numeric(balanced[0]):
-        return "FractionalStratifiedSplit" if parts else "SortedStratifiedKFold"
-    return "StratifiedSplit" if parts else "StratifiedKFold"
+        of_parts, of_folds = "TimeSplit", "ForwardChaining"
+    elif columns.grouped:
+        of_parts, of_folds = "BalancedGroupSplit", "BalancedGroupKFold"
+    elif not balanced:
+        of_parts, of_folds = "RandomSplit", "KFold"
+    elif len(balanced) == 1 and numeric(balanced[0]):
+        of_parts, of_folds = "FractionalStratifiedSplit", "SortedStratifiedKFold"
+    else:
+        of_parts, of_folds = "StratifiedSplit", "BalancedKFold" if len(balanced) > 1 else "StratifiedKFold"
+    return of_parts if "parts" in spec.params else of_folds

@@ -51,12 +51,12 @@ def source_of(data: Any, types: Mapping[str, str] | None = None) -> Source:
     if not isinstance(data, (str, Path)):
         return next((of for method, of in STREAMS.items() if hasattr(type(data), method)), Frame)(data)
     files = data_files(data)
-    if odd := [file for file in files if not _kind(file)]:
-        raise SplitError(f"{odd[0]} is no .parquet and no .csv file; pass one, or save a sheet as 'CSV UTF-8'.")
-    kinds = sorted({str(_kind(file)) for file in files})
+    kinds = {_kind(file): file for file in reversed(files)}  # of each kind the first
+    if None in kinds:
+        raise SplitError(f"{kinds[None]} is no .parquet and no .csv file; pass one, or save a sheet as 'CSV UTF-8'.")
     if len(kinds) > 1:
-        raise SplitError(f"{data} holds {len(files)} files, {' and '.join(kinds)}; name files of one kind.")
-    if kinds == ["Parquet"]:
+        raise SplitError(f"{data} holds {len(files)} files, CSV and Parquet; name files of one kind.")
+    if "Parquet" in kinds:
         return ParquetFiles(str(data), list(map(str, files)))
     return CsvFiles(str(data), [CsvFile(file, types or {}) for file in files])
 
