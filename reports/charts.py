@@ -91,9 +91,8 @@ class Scale:
 class Picture:
     """Axes and marks on them, in units of the data; drawn once and laid out for any width.
 
-    ``title`` states what the picture shows. ``colour`` of a mark is a number (a series), or a class of the style
-    sheet. Ticks are (value, name), by default round numbers; names that are too long are cut, and whole under the
-    pointer. A page holds a wide and a narrow layout, and shows one.
+    ``colour`` of a mark is a number (a series), or a class of the style sheet. Ticks are (value, name), by default
+    round numbers; names that are too long are cut, and whole under the pointer.
     """
 
     title: str

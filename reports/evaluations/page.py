@@ -30,7 +30,7 @@ from evenfold.reports.page import (
     remarks,
 )
 from evenfold.reports.splits.page import remarks_of, verdict_of
-from evenfold.splitters.errors import amount, listed
+from evenfold.splitters.errors import amount, listed, verb
 from markupsafe import Markup
 
 from . import words
@@ -66,18 +66,21 @@ def evaluation_page(
 
     ``predictions``: the rows of predictions.parquet, for confusion matrix and calibration; bootstraps have none, and
     the ``confusion`` of their apparent score. ``audit``: of the split, decides the verdict. ``n_missing``: the splits
-    without a score. ``origin``: data, run and day for the footer. ``states``: where each split's fit came from, by its
-    name. Every figure stands in a ``<data value>`` at full precision, equal to estimates.json.
+    without a score. ``states``: where each split's fit came from, by its name. Every figure stands in a
+    ``<data value>`` at full precision, equal to estimates.json.
     """
-    used, partial = importance_table(scores), words.partial_words(scores, n_missing)
-    of = (problem.n, "row"), (len(scores), words.unit_of(scores)), (len(problem.features), "feature")
-    verdict = judged(audit, [*filter(None, [partial]), *warnings_of(estimates)])
+    used, unit = importance_table(scores), words.unit_of(scores)
+    lacking = f"{amount(n_missing, unit)} {verb(n_missing, 'is', 'are')} missing"
+    partial = f"Partial: {lacking}, and the scores are of {amount(len(scores), unit)} alone."
+    missing = [partial] if n_missing else []
+    of = (problem.n, "row"), (len(scores), unit), (len(problem.features), "feature")
+    verdict = judged(audit, [*missing, *warnings_of(estimates)])
     return Page(
         title=title,
         verdict=verdict,
         lead=f"{problem.model.title} on {', '.join(amount(*each) for each in of)}.{words.why_good(estimates, verdict)}",
         tiles=score_tiles(estimates),
-        findings=_remarks(partial, audit, scores, estimates),
+        findings=[*remarks("warning", missing), *_remarks(audit, scores, estimates)],
         sections=[
             *pictured("metric", score_pictures(scores, estimates).values()),
             *importance_section(used, problem.model.metrics[0]),
@@ -90,12 +93,10 @@ def evaluation_page(
     )
 
 
-def _remarks(
-    partial: str, audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]
-) -> list[Remark]:
-    """Return the findings: what the score lacks, then those on the split that it rests on, then on the estimates."""
+def _remarks(audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> list[Remark]:
+    """Return the findings: those on the split that the score rests on, then on the estimates."""
     notes = (words.resolution(estimates), *warned([score.warnings for score in scores]))
-    return [*remarks("warning", [partial]), *remarks_of(audit), *remarks_on(estimates), *remarks("note", notes)]
+    return [*remarks_of(audit), *remarks_on(estimates), *remarks("note", notes)]
 
 
 def judged(audit: Audit | None, warnings: Sequence[Any]) -> Verdict:
@@ -170,7 +171,7 @@ def summary_page(
     if 1 < len(scores) <= MOST_SHOWN:
         sections.append(Section("splits", f"Every {words.unit_of(scores)}", [_splits(scores, states or {})]))
     sections += [*_by_level(levels), *confusion_section(confusion)]
-    findings = [*_remarks("", audit, scores, estimates), *remarks("note", notes)]
+    findings = [*_remarks(audit, scores, estimates), *remarks("note", notes)]
     verdict = judged(audit, warnings_of(estimates)) if audit else Verdict.NONE
     return Page(title, verdict, lead + words.why_good(estimates, verdict), score_tiles(estimates), findings, sections)
 

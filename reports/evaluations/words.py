@@ -10,7 +10,7 @@ from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
 from evenfold.reports.page import Table, Verdict
-from evenfold.splitters.errors import amount, listed, verb
+from evenfold.splitters.errors import listed, verb
 
 
 def direction(metric: Metric) -> str:
@@ -178,15 +178,6 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
 def unit_of(scores: Sequence[FoldScore]) -> str:
     """Return the word for a split, by the names of the scores: fold, or split for any other."""
     return "fold" if scores and all(score.name.startswith("fold ") for score in scores) else "split"
-
-
-def partial_words(scores: Sequence[FoldScore], n_missing: int) -> str:
-    """Return one sentence: how many splits there is no score of, and on how many all figures rest; else nothing."""
-    if not n_missing:
-        return ""
-    unit = unit_of(scores)
-    missing = f"{amount(n_missing, unit)} {verb(n_missing, 'is', 'are')} missing"
-    return f"Partial: {missing}, and the scores are of {amount(len(scores), unit)} alone."
 
 
 WAYS = {"categories": "as categories to split by", "one-hot": "one-hot", "ordinal": "as ordinal codes"}

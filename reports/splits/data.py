@@ -47,9 +47,8 @@ class SplitData:
     """A manifest's splits seen in one pass, and the columns that explain them.
 
     ``rows``: the ranks of the rows that are in a split or locked, which figures are of. ``order``: the rows of the
-    map, by time, else by fold and group, else so many that stand for all; ``tested`` and ``unused``: per split
-    shown, the share of each bin's rows. ``tests``: the test rows of the first splits. ``in_time``: whether all seen
-    test what comes after their training rows.
+    map; ``tested`` and ``unused``: per split shown, the share of each bin's rows. ``tests``: the test rows of the first
+    splits. ``in_time``: whether all seen test what comes after their training rows.
     """
 
     manifest: Manifest

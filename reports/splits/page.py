@@ -31,10 +31,9 @@ def report_html(
 ) -> str:  # fmt: skip
     """Return one self-contained HTML page about a split: it opens from disk, needs no network and runs no script.
 
-    ``data``: the rows that were split (a file or frame), for pictures of target and groups. ``audit``: decides the
-    verdict. ``origin``: data, run and day for the footer. Every figure stands in a ``<data value>`` at full
-    precision, equal to balance.json. At most 1 MB; O(rows x splits), of at most 200 splits. Raises SplitError where
-    ``data`` are not the rows of the manifest.
+    ``data``: the rows that were split (a file or frame), for pictures of target and groups; SplitError for others.
+    ``audit``: decides the verdict. Every figure stands in a ``<data value>`` at full precision, equal to balance.json.
+    At most 1 MB; O(rows x splits), of at most 200 splits.
     """
     return split_page(see(manifest, balance, data), audit, origin).html()
 
@@ -264,7 +263,6 @@ def _asked_of(manifest: Manifest) -> Table:
 
 def _identity_of(manifest: Manifest) -> Table:
     where = "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
-    parent = [("grown from split_id", manifest.parent_split_id)] if manifest.parent_split_id else []
     rows = [
         ("split_id (who is where)", manifest.split_id),
         ("plan_id (what was asked of which data)", manifest.plan_id),
@@ -272,5 +270,6 @@ def _identity_of(manifest: Manifest) -> Table:
         ("algorithm", f"{manifest.algorithm['name']} version {manifest.algorithm['version']}, {where}"),
         ("key", ", ".join(manifest.spec.key_names) or "none: the position is the key"),
         ("generation", manifest.generation),
+        *([("grown from split_id", manifest.parent_split_id)] if manifest.parent_split_id else []),
     ]
-    return facts("Identity", [*rows, *parent])
+    return facts("Identity", rows)
