@@ -121,10 +121,8 @@ def _read(path: Path, table: pa.Table, key: list[str]) -> list[Pair]:
     place = {str(value): row for row, value in enumerate(canonical_table(table, key, {}).column(0).to_pylist())}
     lacking = [str(name) for side in sides for name in side if str(name) not in place]
     if lacking:
-        raise SplitError(
-            f"{amount(len(lacking), 'key')} of {path} ({listed(lacking, most=3)}) {verb(len(lacking), 'is', 'are')}"
-            " not in the data; pass the data that they name, and the column that holds them."
-        )
+        what = f"{amount(len(lacking), 'key')} of {path} ({listed(lacking, most=3)}) {verb(len(lacking), 'is', 'are')}"
+        raise SplitError(f"{what} not in the data; pass the data that they name, and the column that holds them.")
     rows = (np.array(sorted(place[str(name)] for name in side), dtype=np.int64) for side in sides)
     return pairs_in([{name: next(rows) for name in split} for split in mappings], table.num_rows)
 

@@ -39,10 +39,8 @@ def folds_of(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[An
     folds = np.asarray(labels.column(repeat)[kept_rows(manifest)])
     if (unfit := folds[folds < least]).size:
         which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
-        raise SplitError(
-            f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
-            "and pass on the rows with a fold of 0 or more."
-        )
+        why = f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them"
+        raise SplitError(f"{why}. Export to csv, and pass on the rows with a fold of 0 or more.")
     return folds
 
 
@@ -50,11 +48,9 @@ def parts_of(manifest: Manifest, to: str) -> list[str | None]:
     """Return train, validation, test or None of each row that is kept; SplitError where the manifest holds more."""
     labels = labels_of(manifest, to)
     if labels.n_splits != 1:
-        raise SplitError(
-            f"{to} takes one split into training, validation and test, and {manifest.name} {manifest.version} tests "
-            f"{labels.n_splits:,} {labels.unit}s; split with parts (HashSplit, BalancedGroupSplit), or take "
-            "train_test(frame, fold)."
-        )
+        tests = f"{manifest.name} {manifest.version} tests {labels.n_splits:,} {labels.unit}s"
+        cure = "split with parts (HashSplit, BalancedGroupSplit), or take train_test(frame, fold)"
+        raise SplitError(f"{to} takes one split into training, validation and test, and {tests}; {cure}.")
     code_of = dict(labels.parts)
     if not code_of or not set(code_of) <= set(PARTS):  # parts of no such names are what their codes mean
         tested = "validation" if labels.locked.size else "test"
@@ -204,12 +200,11 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int, **_: Any) -> tuple[
         )
     folds = manifest.fold_of(data, repeat)
     if without := int(np.count_nonzero(folds < NEVER_TESTED)):
-        raise SplitError(
-            f"{amount(without, 'row')} of the data {verb(without, 'has', 'have')} no fold in the manifest (they wait, "
-            "or were deleted); leave them out of the data, or extend the manifest."
-        )
-    note = "rows in the order of the data's rows; PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
-    return folds, note
+        what = f"{amount(without, 'row')} of the data {verb(without, 'has', 'have')} no fold in the manifest"
+        cure = "leave them out of the data, or extend the manifest"
+        raise SplitError(f"{what} (they wait, or were deleted); {cure}.")
+    reads = "PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
+    return folds, f"rows in the order of the data's rows; {reads}"
 
 
 def _for_sql(manifest: Manifest, dialect: Dialect, table: str, **_: Any) -> tuple[Content, str]:

@@ -77,10 +77,8 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
         return _by_group(manifest, manifest.group_table, words, table)
     if isinstance(manifest.splitter, HashSplit) and manifest.spec.holdout is None:
         return _by_key(manifest, manifest.splitter, words, table)
-    raise SplitError(
-        f"the folds of {manifest.algorithm['name']} follow from no rule and no table of groups; "
-        "export to csv or spark, load that file, and join it by key."
-    )
+    why = f"the folds of {manifest.algorithm['name']} follow from no rule and no table of groups"
+    raise SplitError(f"{why}; export to csv or spark, load that file, and join it by key.")
 
 
 def _beyond_rules(rows: str) -> SplitError:
@@ -119,7 +117,7 @@ def _label(splitter: HashSplit, bits: str, words: Words) -> str:
         if splitter.n_splits > MOST_FOLDS:
             raise SplitError(f"n_splits={splitter.n_splits:,} is too many for 64-bit SQL; choose 2 to {MOST_FOLDS:,}.")
         return words.halved.format(f"{bits} * {splitter.n_splits}")
-    edges = [ceil(share * 2.0**52) for share in accumulate(splitter.shares.values())][:-1]
+    edges = [ceil(share * 2.0**52) for share in accumulate(splitter.bin_shares().tolist())][:-1]
     *codes, last = splitter.part_codes().values()
     cases = " ".join(f"WHEN {bits} < {edge} THEN {code}" for edge, code in zip(edges, codes, strict=True))
     return f"CASE {cases} ELSE {last} END"

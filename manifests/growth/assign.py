@@ -81,11 +81,9 @@ class _Dealing:
             codes = np.where(self.arrival.in_use[:, None], self.arrival.codes, UNKNOWN)
             return held_of(self.of_code, codes, self.strata, self.state.n_strata)
         if self.state.counts is None:
-            raise SplitError(
-                f"{self.manifest.name} {self.manifest.version} does not remember what its {self.bin_codes.size:,} "
-                f"folds hold of {self.state.n_strata:,} classes, so a batch alone cannot be shared out; pass the whole "
-                "table, without batch."
-            )
+            hold = f"its {self.bin_codes.size:,} folds hold of {self.state.n_strata:,} classes"
+            why = f"{self.manifest.name} {self.manifest.version} does not remember what {hold}"
+            raise SplitError(f"{why}, so a batch alone cannot be shared out; pass the whole table, without batch.")
         counts = np.array(self.state.counts, dtype=np.int64).reshape(self.n_repeats, self.bin_codes.size, -1)
         # Classes that no row had before are the last strata, and no bin holds any of them.
         return np.pad(counts, ((0, 0), (0, 0), (0, self.state.n_strata - counts.shape[2])))

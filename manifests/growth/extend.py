@@ -95,10 +95,8 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
         moved = int((older.membership.codes != manifest.membership.codes).any(axis=1).sum())
         raise SplitError(f"extending {title} would move {moved:,} rows; it was not extended.")
     if (child.in_use.column() < LOCKED).all():
-        raise SplitError(
-            f"extending {title} would leave no row in use: each would be deleted or quarantined; it was not extended. "
-            "Look at the groups in the data, or split them anew."
-        )
+        why = f"extending {title} would leave no row in use: each would be deleted or quarantined"
+        raise SplitError(f"{why}; it was not extended. Look at the groups in the data, or split them anew.")
     if waiting is not None:
         n, are = waiting.num_rows, verb(waiting.num_rows, "its target is", "their targets are")
         notes += (f"{amount(n, 'row')} {verb(n, 'waits', 'wait')} until {are} known.",)
@@ -108,20 +106,16 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
 
 
 def _require_growable(manifest: Manifest) -> None:
-    name = manifest.algorithm["name"]
+    name, title = manifest.algorithm["name"], f"{manifest.name} {manifest.version}"
     if manifest.keys is None:
-        raise SplitError(
-            f"{manifest.name} {manifest.version} has no key column, so new rows cannot be told from old ones; "
-            "split again with a key."
-        )
+        why = f"{title} has no key column, so new rows cannot be told from old ones"
+        raise SplitError(f"{why}; split again with a key.")
     if not manifest.splitter.grows:
         growing = [strategy for strategy, of in all_strategies().items() if of.grows]
         raise SplitError(f"a split by {name} cannot grow without moving rows; one by {listed(growing, most=99)} can.")
     if isinstance(manifest.splitter, Predefined) and manifest.group_table is not None and manifest.state is None:
-        raise SplitError(
-            f"groups of {manifest.name} {manifest.version} lie in several of the folds that were given, so new rows of "
-            "one would have no fold to follow; adopt them without a group, or split anew by it."
-        )
+        why = f"groups of {title} lie in several of the folds that were given, so new rows of one would have no fold"
+        raise SplitError(f"{why} to follow; adopt them without a group, or split anew by it.")
 
 
 def _require_present(manifest: Manifest, gone: int, most: float) -> None:
@@ -178,9 +172,8 @@ class Arrival:
         self.batch, spec = batch, manifest.spec
         used = used_columns(spec, replace(manifest.splitter.needs, fixed=False))  # nobody gives new rows a fold
         if batch and spec.may_wait:
-            raise SplitError(
-                "a batch alone does not say which targets are known by now; pass the whole table, without batch."
-            )
+            why = "a batch alone does not say which targets are known by now"
+            raise SplitError(f"{why}; pass the whole table, without batch.")
         read = read_table(data, used, spec.types)
         _, _, self.table, self.waiting = in_key_order(read, used, spec, manifest.types, manifest.keys)
         self.keys = self.table.select(spec.key_names)
@@ -193,10 +186,11 @@ class Arrival:
         self.new, older = np.flatnonzero(is_new), self.known[~is_new]
         if batch and older.size:
             key = ", ".join(map(shown, self.keys.slice(int(np.argmin(is_new)), 1).to_pylist()[0].values()))
-            raise SplitError(
-                f"{older.size:,} of {amount(self.table.num_rows, 'row')} of the batch {verb(older.size, 'is', 'are')} "
-                f"in the manifest already (first key {key}); pass new rows only, or the whole table without batch."
+            what = (
+                f"{older.size:,} of {amount(self.table.num_rows, 'row')} of the batch {verb(older.size, 'is', 'are')}"
             )
+            cure = "pass new rows only, or the whole table without batch"
+            raise SplitError(f"{what} in the manifest already (first key {key}); {cure}.")
         absent = manifest.status != DELETED
         absent[older] = False
         self.gone = np.flatnonzero(absent & (not batch))
