@@ -140,7 +140,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     loser = candidate.model if victor else champion.model if champion else None
     outcome = Retraining(
         split=course.split, growth=course.growth, judged=judged, audit=audited, champion=champion,
-        evaluation_run_id=candidate.run_id, decision=decision, registered=None, run_id=opened.run_id, report="",
+        evaluation_run_id=candidate.run_id, decision=decision, registered=None, run_id=opened.run_id,
         model=champion.model if champion else None, loser=loser if decision.difference is not None else None,
     )  # fmt: skip
     if victor and versions.moved_code(victor):  # its code is gone

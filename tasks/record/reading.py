@@ -45,8 +45,7 @@ def run_named(tracker: Tracker, reference: Any) -> Run:
     """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
     ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe, a retraining for the
-    version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked, and
-    UntrustedNameError for a version that is not signed.
+    version that serves. SplitError: none, several, no store; UntrustedNameError: a version that is not signed.
     """
     run_id = _address_of(reference)
     if run_id.startswith("models:/"):
@@ -59,8 +58,7 @@ def run_named(tracker: Tracker, reference: Any) -> Run:
     try:
         if len(run_id) == 32:
             return tracker.client.get_run(run_id)
-        every = tracker.runs() if SHORT_ID.fullmatch(run_id) else ()
-        runs = [run for run in every if run.info.run_id.startswith(run_id)]
+        runs = list(tracker.runs(f"attributes.run_id LIKE '{run_id}%'")) if SHORT_ID.fullmatch(run_id) else []
         why = ""
     except Exception as error:  # MLflow has a kind of error of its own per store
         runs, why = [], f" ({redacted(str(error))})"

@@ -44,8 +44,7 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
 
     The look is in the ledger and in the tracker before the rows are touched: where either cannot be written, the ledger
     was tampered with or the holdout's budget is spent, nobody looks. Looks are counted by the rows that are locked, in
-    this home's ledger or in the tracker, whichever knows more, and all intervals hold at ``evenfold.look_level``.
-    Raises SplitError without a reason, and where MLflow is lost once the look is in the ledger: it is spent.
+    whichever of the two knows more. Raises SplitError without a reason, and where MLflow is lost: the look is spent.
     """
     if not reason.strip():
         raise SplitError("a look at the holdout needs a reason, which is recorded with it; pass reason.")
@@ -141,8 +140,7 @@ def record_tuning(
 ) -> str:  # fmt: skip
     """Record what was tried and chosen as a run ``<model> @ <split> tuning``; return its id.
 
-    Up to 100 configurations have a child run each; all are in tuning.json. Other values of a column that the model
-    reads, or another seed, make another run.
+    Up to 100 configurations have a child run each; all are in tuning.json.
     """
     tracker, chosen, title = tracker_of(split), tried[choice.chosen], model.title
     of_metric = [_of(metric, trial.estimates) for trial in tried]

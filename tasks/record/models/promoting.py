@@ -46,11 +46,7 @@ def check_model(
 ) -> Audit:  # fmt: skip
     """Say whether a model of ``fit_final`` may take the champion's place; ``failed`` names what stops it.
 
-    With the champion's recipe, its score on the rows that both tested (where none can be paired, on all) must not have
-    fallen by more than half the width of the champion's recorded interval. Its predictions of the newest generation
-    must be numbers within the target's range widened by its own width, and not all the same where the champion's were
-    not. ``level_gap``: how far scores of two levels of ``balance_on`` may lie apart whose intervals do not overlap.
-    Raises SplitError, and EvaluationError for a model of something else.
+    Its predictions are those of the newest generation; see MODEL_GATES, and EvaluationError for another's model.
     """
     work = work_of(split, model)
     require_final(work, final, "final", ["all rows"])
@@ -92,7 +88,7 @@ class _New:
         return _numbers(problem.answered(Responses.of(model, problem.X.iloc[self.rows]), self.rows))
 
     def lower_score(self) -> Outcome:
-        """Compare the score with the champion's recorded one, on the rows that both tested."""
+        """Compare the score with the champion's on the rows that both tested, or else on all of each."""
         champion = self.champion
         if champion is None or not are_alike(champion.model, self.work.problem.model):
             raise NotAsked("the recipe is not the champion's")
@@ -174,8 +170,7 @@ def judge_month(
     """Say whether the rows that joined ``split`` last, which the champion never saw, may be learnt from.
 
     The champion's recipe is fitted again on what it learnt from, so that nothing stored is loaded, and its out-of-fold
-    predictions say what earlier rows were like. ``metric``: by which it is scored on the new rows, beside. ``arrival``:
-    what ``check_table`` found. ``run_id``: the run that keeps the figures, a step for each generation.
+    predictions say what earlier rows were like. ``arrival``: what ``check_table`` found. ``run_id``: keeps the figures.
     """
     odd = [text for name, text in (arrival.passed if arrival else {}).items() if name in TELLING and text]
     judgement, scored, rows = (Judgement(), None, 0) if champion is None else _by_champion(split, champion, metric)

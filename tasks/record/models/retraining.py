@@ -1,7 +1,4 @@
-"""A retraining: its result and its run, which is begun, decided, its model registered, and closed.
-
-Idempotent by the run's key.
-"""
+"""A retraining: its result, and its run, found by its key: begun, decided, its model registered, and closed."""
 
 from __future__ import annotations
 
@@ -59,7 +56,6 @@ class Retraining(Displayed, Outcome):
     decision: Decision
     registered: Registered | None
     run_id: str
-    report: str
     checked: Audit | None = None
     judged: Judged = Judged()
     reused: bool = False
@@ -107,6 +103,11 @@ class Retraining(Displayed, Outcome):
         if most is not None and better > most:
             doubts["ask_above"] = f"The candidate is better by {better:.4g}, more than {most:g}."
         return doubts
+
+    @property
+    def report(self) -> str:
+        """The page of the decision as Markdown."""
+        return page_note(self.as_page(), {}, scores_table(self.estimates))
 
     def as_page(self) -> reports.Page:
         """Return the page of the decision."""
@@ -206,9 +207,8 @@ def register_model(
 ) -> Registered:  # fmt: skip
     """Log a model of ``fit_final``, make it a version, and the champion where it is promoted, else the challenger.
 
-    Who was champion becomes ``previous``. One run registers one version, however often it is tried; of two homes with
-    one registry the later takes its own back. Raises ChampionChangedError where another version serves than
-    ``decision`` was made against, and EvaluationError for a ``final`` of another recipe or split.
+    One run registers one version, however often it is tried; of two homes with one registry the later takes its own
+    back. ChampionChangedError: another version serves than ``decision`` was made against.
     """
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", ["all rows", *split.splits()])
@@ -260,12 +260,10 @@ def _new_version(
 def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     """Log figures, report and outcome, and set the run FINISHED last."""
     tracker, run_id, decision = tracker_of(split), outcome.run_id, outcome.decision
-    page = outcome.as_page()
-    outcome = outcome.model_copy(update={"report": page_note(page, {}, scores_table(outcome.estimates))})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": outcome.judged.score}
     tracker.measured(run_id, {name: float(value) for name, value in metrics.items() if value is not None})
-    tracker.keep(run_id, {"retrain.md": outcome.report, "report.html": page.html()})
+    tracker.keep(run_id, {"report.html": outcome.as_page().html()})
     tracker.tell(run_id, {NOTE: outcome.report[:5000]})
     tracker.keep_signed(run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.finish(run_id)

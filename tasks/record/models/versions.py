@@ -1,8 +1,4 @@
-"""Versions of registered models: their tags, read as a request is, their signatures, and their models as files.
-
-Signed by whoever made them, or by a person's word for a version that this home did not sign, as one of an earlier
-release.
-"""
+"""Versions of registered models: their tags, their signatures, which a person may add, and their models as files."""
 
 from __future__ import annotations
 
