@@ -216,12 +216,11 @@ def answer(
     Example: evenfold answer flights --approve --reason "the airline merged in May"
     """
     from evenfold.tasks.record.models.committing import give_answer, resume, waiting_question
-    from evenfold.tasks.runtime.home import Settings
 
     question = waiting_question(name)
     if approve is None:
         return Answer(question, question.pending)
-    answered = give_answer(question, approve, reason, by or Settings.here().person)
+    answered = give_answer(question, approve, reason, by)
     goes_on = question.flow_run and os.environ.get("PREFECT_API_URL") and resume(question, answered)
     where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
     return Answer(answered, f"{answered.words}; {where}.")

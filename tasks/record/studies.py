@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,12 +25,13 @@ from evenfold.splitters.errors import Displayed, SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, RunRef, Segment, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.record.splits import links_of, log_inputs, origin_tags, run_page
-from evenfold.tasks.runtime.home import Home, Settings, locked
+from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
 
 from . import entries
 from .entries import MOST_FOLDS, PREDICTIONS, Entry, ends, run_key, short_tags, split_tags
+from .models.versions import who_and_why
 from .reading import Recorded, finished_record, read_recipe
 from .tracker import NOTE, Tracker, tracker_of
 
@@ -46,15 +46,14 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
     was tampered with or the holdout's budget is spent, nobody looks. Looks are counted by the rows that are locked, in
     whichever of the two knows more. Raises SplitError without a reason, and where MLflow is lost: the look is spent.
     """
-    if not reason.strip():
-        raise SplitError("a look at the holdout needs a reason, which is recorded with it; pass reason.")
+    about = who_and_why("a look at the holdout", reason)
     tracker, manifest, recipe = tracker_of(split), split.manifest(), ModelSpec.of(model)
     holdout, part = manifest.locked_digest, manifest.spec.holdout
     ledger = Ledger(tracker.home.path / "looks", holdout)
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
         opened = ledger.open_look(
-            by=Settings.here().person, when=datetime.now(UTC).isoformat(timespec="seconds"), reason=reason,
-            model=recipe.canonical(), budget=part.budget if part else None,
+            by=about["by"], when=about["at"], reason=about["reason"], model=recipe.canonical(),
+            budget=part.budget if part else None,
             elsewhere=len(list(tracker.runs(_ON_HOLDOUT.format(holdout)))),
         )  # fmt: skip
         sharing = ledger.sharing(opened)

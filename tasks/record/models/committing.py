@@ -42,12 +42,11 @@ from prefect.flow_runs import resume_flow_run, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field
 
-from .registered import ChampionChangedError, RegisteredModel, RolledBack, about_taking_back
-from .versions import ANSWERED, SIGNATURE, one_line, require_signed_version, signed_decision
+from .registered import ChampionChangedError, RegisteredModel, RolledBack
+from .versions import ANSWERED, SIGNATURE, require_signed_version, signed_decision, who_and_why
 
 INTENT, UNDER_WAY = "commit.json", ".committing-"
 QUESTION = "question.json"
-MOST_REASON, MOST_NAME = 1_000, 100  # characters
 
 
 class Intent(Outcome):
@@ -153,8 +152,8 @@ class Reply(RunInput):
     """The form that a person fills in at Prefect's page of a suspended run."""
 
     answer: Literal["approve", "refuse"]
-    reason: str = Field(pattern=r"\S", max_length=MOST_REASON, description="Why; it is kept with the model.")
-    name: str = Field(pattern=r"\S", max_length=MOST_NAME, description="Who says so.")
+    reason: str = Field(pattern=r"\S", max_length=1_000, description="Why; it is kept with the model.")
+    name: str = Field(pattern=r"\S", max_length=100, description="Who says so.")
 
 
 class Answer(Outcome):
@@ -264,8 +263,7 @@ def waiting_question(name: str) -> Question:
 
 def give_answer(question: Question, approve: bool, reason: str, by: str) -> Answer:
     """Answer a question; SplitError where it was answered already, the time is over, or there is no reason."""
-    tracker, at = Tracker(Home.here()), datetime.now(UTC).isoformat(timespec="seconds")
-    reason, by = one_line(reason, MOST_REASON), one_line(by, MOST_NAME)
+    tracker, about = Tracker(Home.here()), who_and_why("an answer", reason, by)
     with locked(tracker.home.locks, f"answer/{question.run_id}"):
         held = tracker.read_ours(question.run_id, QUESTION, Question)
         if held and held.answer:
@@ -273,9 +271,7 @@ def give_answer(question: Question, approve: bool, reason: str, by: str) -> Answ
         if question.seconds <= 0:
             tracker.fail(question.run_id, question.refusal)
             raise SplitError(f"nobody answered until {question.until[:16]} UTC, and it is refused.")
-        if not (reason and by):
-            raise SplitError("an answer needs a reason and a name, which are kept; pass both (--reason, --name).")
-        answer = Answer(approve=approve, reason=reason, by=by, at=at)
+        answer = Answer(approve=approve, **about)
         answered = question.model_copy(update={"answer": answer})
         tracker.keep_signed(question.run_id, QUESTION, answered.model_dump(mode="json"))
         tracker.tell(question.run_id, {ANSWERED: answer.words})
@@ -302,7 +298,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     stands at the versions (``evenfold.withdrawn``) and the model. The generations lie aside (``.withdrawn-1.3``); a
     second try goes on. Raises SplitError without such a generation, or a reason.
     """
-    about = about_taking_back("withdrawal", reason)
+    about = who_and_why("a withdrawal", reason)
     home, (name, _, version) = Home.here(), reference.partition("@")
     settle_commits(home, name)
     if bucket := bucket_of(home):

@@ -35,8 +35,6 @@ from numpy.typing import NDArray
 
 # Of fewer new rows nothing is asked: all training rows are looked at instead.
 FEWEST_NEW = 20
-# How far beyond the target's range a prediction may lie, in widths of that range.
-BEYOND = 1.0
 
 
 @step(run_name=lambda split, **_: f"look at the new model of {split.name}")
@@ -135,11 +133,11 @@ class _New:
             raise NotAsked("classes are predicted")
         y = self.work.problem.y[self.work.place[self.work.manifest.in_use.unlocked]].astype(np.float64)
         low, high = float(y.min()), float(y.max())
-        widened = low - BEYOND * (high - low), high + BEYOND * (high - low)  # not told: cells stand behind them
+        widened = 2 * low - high, 2 * high - low  # by the range's own width; not told: cells stand behind them
         with np.errstate(invalid="ignore"):
             wild = int(np.count_nonzero((self.predicted < widened[0]) | (self.predicted > widened[1])))
-        where = f"outside of the target's range by more than {BEYOND:g} times its width"
-        sentence = f"{wild:,} of {self.rows.size:,} predictions of the newest rows lie {where}."
+        of = f"{wild:,} of {self.rows.size:,} predictions of the newest rows"
+        sentence = f"{of} lie outside of the target's range by more than its width."
         return Found(wild / self.rows.size, sentence, {"rows": wild}) if wild else None
 
     def constant_predictions(self) -> Outcome:

@@ -20,10 +20,10 @@ from evenfold.splitters.errors import is_deployed, shown
 from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
 from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
-from evenfold.tasks.runtime.home import Home, Settings, locked
+from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import step
 
-from .versions import REPLACES, WITHDRAWN, Tags, require_signed_version, signed_decision
+from .versions import REPLACES, WITHDRAWN, Tags, require_signed_version, signed_decision, who_and_why
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -208,14 +208,6 @@ def champion_of(name: str) -> Champion | None:
     return Champion(name=name, version=number, model=recipe, tags=version.tags, run_id=version.run_id)
 
 
-def about_taking_back(what: str, reason: str) -> dict[str, str]:
-    """Return why something is taken back, by whom and when; SplitError without a reason, which says ``what`` it is."""
-    if not reason.strip():
-        raise SplitError(f"a {what} needs a reason, which is kept in the registry; pass reason (--reason).")
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return {"reason": reason.strip()[:1_000], "by": Settings.here().person, "at": at}
-
-
 @step(run_name=lambda name, **_: f"roll back {name}", retries=0)
 def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
@@ -236,7 +228,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
                 f"{name} remembers no champion {where}that is still there; name another of its versions "
                 f"{', '.join(versions)} (--to)."
             )
-        about = about_taking_back("rollback", reason)
+        about = who_and_why("a rollback", reason)
         return model.take_back([champion], chosen, about, previous=champion if to else None)
 
 

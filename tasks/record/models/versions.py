@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
 from math import nan
 from pathlib import Path
@@ -25,7 +26,7 @@ from evenfold.splitters.untrusted import ESTIMATOR, resolve
 from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
 from evenfold.tasks.record.entries import CODE, PREDICTIONS, RECIPE, code_in
 from evenfold.tasks.record.tracker import Tracker
-from evenfold.tasks.runtime.home import in_silence
+from evenfold.tasks.runtime.home import Settings, in_silence
 from evenfold.tasks.runtime.signing import is_signed, sign, signed_file
 from pydantic import Field, Json, ValidationError
 
@@ -120,6 +121,14 @@ def are_alike(a: ModelSpec | None, b: ModelSpec | None) -> bool:
 def one_line(text: str, most: int) -> str:
     """Return what somebody wrote as one line of at most so many characters."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:most]
+
+
+def who_and_why(what: str, reason: str, by: str = "") -> dict[str, str]:
+    """Return why somebody does ``what``, who that is and when, as it is kept; SplitError without a reason."""
+    if not (why := one_line(reason, 1_000)):
+        raise SplitError(f"{what} needs a reason, which is recorded with it; pass reason (--reason).")
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {"reason": why, "by": one_line(by or Settings.here().person, 100), "at": at}
 
 
 def version_named(tracker: Tracker, address: str) -> ModelVersion:
