@@ -169,16 +169,14 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     return _Later(recipe, work, table, answers, name, content, untold)
 
 
-# What a column may hold later, by what it held in training; dates were made numbers there.
-LATER = {"number": ("number", "date", "empty"), "text": ("text", "empty"), "category": ("category", "text", "empty")}
-
-
 def _features(table: pd.DataFrame, features: Sequence[str], training: pd.DataFrame) -> pd.DataFrame:
     """Return the features of later rows as the model was given them; ModelError where one is of another kind."""
     require_columns(list(features), [str(name) for name in table.columns])
     held, now = ({name: kind_of(frame[name]) for name in features} for frame in (training, table))
+    # By what a column held in training, where dates were made numbers.
+    later = {"number": ("number", "date"), "text": ("text",), "category": ("category", "text")}
     for name in features:
-        if now[name] not in LATER[held[name]]:
+        if now[name] not in ("empty", *later[held[name]]):
             raise ModelError(f"feature {name!r} holds {now[name]} now, and {held[name]} where the model was trained.")
     X = feature_table(table, {name: "date" if now[name] == "date" else kind for name, kind in held.items()})
     for name in [name for name, kind in held.items() if kind == "category"]:

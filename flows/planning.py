@@ -24,7 +24,6 @@ from . import definitions
 from .outcomes import Planned, Step
 from .requests import Request, checked, judged_by, with_metric
 
-COMES: dict[bool, FoldState] = {True: "cached", False: "waiting"}
 AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at the locked rows is never kept"
 
 
@@ -117,8 +116,10 @@ def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     blocks = split.blocks() if split.in_blocks else []
     keys = [(last - first, key_of_fit(work, (first, last))) for first, last in blocks]
     keys += [] if blocks else [(1, key_of_fit(work, i)) for i in split.splits()]
-    hits = [not request.refresh and ready(f"score/{key}") is not None for _, key in keys]
-    states = [COMES[hit] for (n, _), hit in zip(keys, hits, strict=True) for _ in range(n)]
+    states: list[FoldState] = []
+    for n, key in keys:
+        hit = not request.refresh and ready(f"score/{key}") is not None
+        states += ["cached" if hit else "waiting"] * n
     n_further = len(further_pairs(work, interval))
     beside = [key_of_fit(work, "all rows")] if draws else []
     beside += [key_of_fit(work, i, interval) for i in range(n_further)]

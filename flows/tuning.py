@@ -26,16 +26,14 @@ from .outcomes import Tuning
 from .requests import Request, checked, judged_by
 from .splitting import split_of
 
-CHOOSING = 11  # what the random stream is for
-
 
 def configurations(grid: dict[str, list[Any]], n_random: int | None, seed: int) -> list[dict[str, object]]:
     """Return the parameters to try: every combination of the grid, or ``n_random`` of them in random order."""
     every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     if n_random is None or n_random >= len(every):
         return every
-    # The first of one random order: asking for more keeps those that were tried.
-    return [every[i] for i in Stream(seed, CHOOSING).permutation(len(every))[:n_random].tolist()]
+    # The first of one random order (11: of choosing): asking for more keeps those that were tried.
+    return [every[i] for i in Stream(seed, 11).permutation(len(every))[:n_random].tolist()]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ LARGEST = float_info.max
 
 Range = tuple[float, float]
 Ticks = Sequence[tuple[float, str]]
-Corners = Sequence[tuple[float, float]]
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -132,7 +131,7 @@ class Picture:
         """Fill what lies between two lines."""
         self._path([[*low, *reversed([*high])]], _class(colour), "z")
 
-    def _path(self, outlines: Sequence[Corners], css: str, end: str = "", hint: str = "") -> None:
+    def _path(self, outlines: Sequence[Sequence[tuple[float, float]]], css: str, end: str = "", hint: str = "") -> None:
         def mark(at: Scale) -> str:
             lines = ("L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners) for corners in outlines)
             path = "".join(f"M{line}{end}" for line in lines)

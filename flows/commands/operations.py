@@ -226,9 +226,6 @@ def answer(
     return Answer(answered, f"{answered.words}; {where}.")
 
 
-SHOWN = 20
-
-
 def list_(
     every: Annotated[bool, option("Every one, not the newest of each kind alone.", names=("--all",))] = False,
 ) -> Answer:
@@ -248,7 +245,7 @@ def list_(
 
     def show(out: Words, _: object) -> None:
         for kind, rows in listed.items():
-            if newest := rows if every else rows[:SHOWN]:
+            if newest := rows if every else rows[:20]:
                 head = [kind, *list(newest[0])[1:]]
                 out.tell([head, *([_cell(*each) for each in row.items()] for row in newest)], len(head), indent=0)
                 older = len(rows) - len(newest)

@@ -25,8 +25,6 @@ from .terminal import Words
 if TYPE_CHECKING:
     from evenfold.tasks import Retraining
 
-MOST_FOLDS = 12
-
 
 def show_page(console: Words, page: Page, *details: str, place: Path | None = None) -> None:
     """Print a page: title, verdict and lead, figures, what it holds but for pictures, and what was found.
@@ -62,7 +60,7 @@ def show_split(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
     """Print the page of a split, or of its extension, where it is recorded, and what is next."""
     split, report, cached = outcome.split, outcome.balance, outcome.cached
     page = top_of_split(split.manifest(), report, getattr(outcome, "audit", None))
-    show_page(console, page, *(["folds"] if len(report.folds) <= MOST_FOLDS else []))
+    show_page(console, page, *(["folds"] if len(report.folds) <= 12 else []))
     for sentence in [outcome.moves, *outcome.notes] if isinstance(outcome, ExtendOutcome) else []:
         console.say(f"  {sentence}")
     console.say(f"  id {split.split_id[:12]}, decided {'before' if cached else 'now'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -177,14 +178,13 @@ def _counts(text: str) -> list[int]:
     Raises SplitError for what is written otherwise, and where it names none or fewer than 2 folds.
     """
     try:
-        if ":" in text:
-            low, high, step = map(int, text.split(":"))
-            counts = list(range(low, high + 1, step))
-        elif ".." in text:
-            low, high = map(int, text.split(".."))
-            counts = sorted({low + (high - low) * step // 7 for step in range(8)})
-        else:
-            counts = [int(part) for part in text.split(",")]
+        match re.split(r"(\.\.|:)", text):
+            case [low, "..", high]:
+                counts = sorted({int(low) + (int(high) - int(low)) * step // 7 for step in range(8)})
+            case [low, ":", high, ":", step]:
+                counts = list(range(int(low), int(high) + 1, int(step)))
+            case _:
+                counts = [int(part) for part in text.split(",")]
     except ValueError:
         counts = []
     if not counts or min(counts) < 2:

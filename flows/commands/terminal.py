@@ -36,8 +36,6 @@ from typer.core import TyperCommand
 
 GATE_FAILED = 1  # the exit code
 OUTPUT = ("-o", "--output")
-ENDLESS = 1_000_000  # columns, where nobody says how wide it is: no line is broken there
-QUICK = 2.0  # seconds; a step that is done sooner needs no line
 
 
 class Words(Console):
@@ -66,9 +64,9 @@ class Words(Console):
 
 
 def output() -> Words:
-    """Return where results go; COLUMNS says how wide it is, also where it is piped."""
+    """Return where results go; COLUMNS says how wide it is, also where it is piped; else no line is broken."""
     is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
-    return Words(width=None if is_known else ENDLESS, highlight=False, emoji=False, markup=False)
+    return Words(width=None if is_known else 1_000_000, highlight=False, emoji=False, markup=False)
 
 
 def errors() -> Console:
@@ -78,7 +76,7 @@ def errors() -> Console:
 
 @contextmanager
 def progress(command: str) -> Iterator[None]:
-    """Show that a command is under way, and each of its steps: a live bar on a terminal, plain lines elsewhere."""
+    """Show that a command is under way: a live bar of its steps on a terminal, elsewhere a line for each of 2 s."""
     console = errors()
     bar = signs.Progress(
         signs.SpinnerColumn(), signs.TextColumn("{task.description}", markup=False), signs.BarColumn(),
@@ -96,7 +94,7 @@ def progress(command: str) -> Iterator[None]:
             bar.update(task, completed=done, total=of or None)
             if done == of:
                 bar.remove_task(under_way.pop(what)[0])  # of a request of many there would be many
-                if not console.is_terminal and (seconds := time.monotonic() - begun) >= QUICK:
+                if not console.is_terminal and (seconds := time.monotonic() - begun) >= 2:
                     console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
 
     bar.add_task(command, total=None)

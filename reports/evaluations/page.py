@@ -38,7 +38,6 @@ from .pictures import calibration_section, importance_rows, importance_section, 
 
 MOST_ROWS, MOST_SHOWN = 100, 10
 TOLD_APART = {"estimator", "params", "task", "features", "exclude", "metrics"}  # of a model's settings
-MOST_OF_A_CLASS = 120.0  # pixels of its name in the confusion matrix
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def confusion_section(confusion: Confusion | None) -> list[Section]:
     held, called, right = counts.sum(axis=1), counts.sum(axis=0), np.diagonal(counts)
     with np.errstate(invalid="ignore"):
         recalls, precisions = right / held, right / called  # NaN of a class that has no row, or is never said
-    names, n = [shortened(name, MOST_OF_A_CLASS) for name in confusion.classes], int(held.sum())
+    names, n = [shortened(name, 120.0) for name in confusion.classes], int(held.sum())
     rows = [
         [name, *map(number, confusion.counts[i]), number(int(held[i])),
          *("-" if np.isnan(share) else f"{share:.0%}" for share in (recalls[i], precisions[i]))]

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 MOST_DOTS, MOST_BINS = 200, 30
-METHODS = ("out-of-bag", ".632", ".632+")
 
 
 def score_pictures(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> dict[str, Picture]:
@@ -28,7 +27,7 @@ def score_pictures(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -
     pictures = {}
     for metric in dict.fromkeys(estimate.metric for estimate in estimates):
         about = [estimate for estimate in estimates if estimate.metric == metric]
-        drawn = any(estimate.method in METHODS for estimate in about)
+        drawn = any(estimate.method in ("out-of-bag", ".632", ".632+") for estimate in about)
         pictures[metric] = _histogram(metric, scores, about) if drawn else _strip(metric, scores, about)
     return pictures
 

@@ -168,10 +168,6 @@ def strategy_words(metric: str, part: pd.DataFrame) -> str:
     return f"{title}: random folds will do; the steadiest other way, {best}, has {sentence}"
 
 
-MOST_CONFIGURATIONS = 60
-LEAST_OF_A_SEARCH = 3
-
-
 @dataclass(frozen=True)
 class _Try:
     params: Mapping[str, Any]
@@ -196,7 +192,7 @@ def tuning_page(
     reading, figures = metric_of(metric), zip(configurations, scores, spreads, strict=True)
     tried = [_Try(*each, i == choice.chosen) for i, each in enumerate(figures)]
     best_first = sorted(tried, key=lambda each: -each.score)
-    picture = _configurations_picture(reading, best_first[:MOST_CONFIGURATIONS], _race(scores, spreads, choice))
+    picture = _configurations_picture(reading, best_first[:60], _race(scores, spreads, choice))
     rows = [
         [each.words + (" (chosen)" if each.chosen else ""), number(each.score), number(each.sd)] for each in best_first
     ]
@@ -265,7 +261,7 @@ def _race(scores: Sequence[float], spreads: Sequence[float | None], choice: Choi
 
 def _search(reading: Metric, tried: Sequence[_Try]) -> list[Section]:
     """Return the picture of the score of each try in the order tried, and of the best so far; none of very few."""
-    if len(tried) < LEAST_OF_A_SEARCH:
+    if len(tried) < 3:
         return []
     best_so_far = [*accumulate((each.score for each in tried), max)]
     first = best_so_far.index(best_so_far[-1])

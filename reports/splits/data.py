@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS = 20, 160, 12, 120
-SCHEMA_ROWS = 60  # without an order that means something, so many rows stand for all
 MOST_COUNT = 6  # a row drawn six times or more in one resample is amount as "5+"
 
 Floats = NDArray[np.float64]
@@ -155,7 +154,8 @@ def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tup
     if group is not None:
         return active[np.lexsort((group.codes[active], codes))], f"rows by fold and {group.name}"
     by_fold = active[np.argsort(codes, kind="stable")]
-    chosen = np.unique(np.linspace(0, active.size - 1, SCHEMA_ROWS).astype(np.int64))
+    # Without an order that means something so many rows stand for all.
+    chosen = np.unique(np.linspace(0, active.size - 1, 60).astype(np.int64))
     of = amount(active.size, "row")
     name = f"{chosen.size} of {of}" if chosen.size < active.size else of
     return by_fold[chosen], f"{name}, by fold" if isinstance(manifest.membership, Labels) else name

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from .data import MOST_COUNT, MOST_SPLITS, Floats, SplitData, cumulative, evenness, group_sizes
 
 MOST_CLASSES, MOST_FOLDS, MOST_GROUPS, MOST_DOTS = 12, 60, 60, 2_000
-N_SHADES = 9
 
 Cells = dict[str, list[tuple[float, float, float, float]]]
 
@@ -162,10 +161,8 @@ def row_map(seen: SplitData) -> Picture:
     )  # fmt: skip
     shades: Cells = {}
     for i, (tested, unused) in enumerate(zip(seen.tested, seen.unused, strict=True)):
-        # By the root, so that a share of a fifth is seen beside none.
-        kinds = [
-            "unused" if u > 0.5 else f"m{round(t**0.5 * (N_SHADES - 1))}" for t, u in zip(tested, unused, strict=True)
-        ]
+        # Nine shades, by the root, so that a share of a fifth is seen beside none.
+        kinds = ["unused" if u > 0.5 else f"m{round(t**0.5 * 8)}" for t, u in zip(tested, unused, strict=True)]
         _runs(shades, kinds, edges, n_drawn - i - 0.92, n_drawn - i - 0.08)
     for j, (_, strip) in enumerate(strips):
         floor = -1.8 - 1.9 * j
