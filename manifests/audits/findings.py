@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import isnan
 from numbers import Real
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -50,7 +51,7 @@ class Found:
     """The answer of a check: its figure, which the gate limits, a sentence, more figures, and what would mend it.
 
     ``harmless``: a note, unless a gate was set. ``fails``: beyond its limit the audit fails, where others of its check
-    warn. ``ran``: false where the check could not look at what it was asked about; its figure is then NaN.
+    warn. A figure of NaN: the check could not look at what it was asked about.
     """
 
     figure: float
@@ -59,7 +60,6 @@ class Found:
     remedy: Remedy | None = None
     harmless: bool = False
     fails: bool = False
-    ran: bool = True
 
 
 class NotAsked(EvenfoldError, RuntimeError):
@@ -310,13 +310,14 @@ def _outcome(name: str, check: Callable[[], Outcome]) -> Outcome | NotAsked:
         at = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{type(error).__name__} in {PurePath(at.filename).name}, line {at.lineno}"
         reason = f"{place}, which is a defect of evenfold; please report it."
-    return Found(float("nan"), f"{name} could not run: {reason}", ran=False)
+    return Found(float("nan"), f"{name} could not run: {reason}")
 
 
 def _finding(name: str, gate: Gate, fact: Found) -> Finding:
-    failed = (gate.fails or fact.fails) and not (fact.ran and gate.limit is None)
+    ran = not isnan(fact.figure)
+    failed = (gate.fails or fact.fails) and not (ran and gate.limit is None)
     severity: Any = "error" if failed else "note" if gate.limit is None or fact.harmless else "warning"
     return Finding(
-        check=name, code=gate.code, severity=severity, gate="failed" if failed else "passed", ran=fact.ran,
-        limit=gate.limit, message=fact.message, figure=float(fact.figure) if fact.ran else None, figures=fact.figures,
+        check=name, code=gate.code, severity=severity, gate="failed" if failed else "passed", ran=ran,
+        limit=gate.limit, message=fact.message, figure=float(fact.figure) if ran else None, figures=fact.figures,
     )  # fmt: skip

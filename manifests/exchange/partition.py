@@ -116,16 +116,11 @@ def _write_parted(source: Source, ranks: NDArray[Any], codes: NDArray[Any], fold
     batches = parts()
     first = next(batches)
     pyarrow.dataset.write_dataset(
-        chain([first], batches),
-        folder,
-        schema=first.schema,
-        format="parquet",
+        chain([first], batches), folder, schema=first.schema, format="parquet",
         file_options=pyarrow.dataset.ParquetFileFormat().make_write_options(compression="zstd"),
         partitioning=pyarrow.dataset.partitioning(pa.schema([first.schema.field("fold")]), flavor="hive"),
-        basename_template="rows{i}.parquet",
-        max_rows_per_group=200_000,
-        preserve_order=True,
-    )
+        basename_template="rows{i}.parquet", max_rows_per_group=200_000, preserve_order=True,
+    )  # fmt: skip
     for file in folder.glob("fold=*/rows0.parquet"):
         file.rename(file.with_name("rows.parquet"))
 

@@ -105,15 +105,6 @@ def digests_of(source: Source, name: str) -> set[str]:
 
 FEWEST = 20  # new rows, or known ones, below which nothing is asked
 PARTS = (3, 24)  # the least and the most parts of the known ones
-# From here on something is told; the gates say where it stops a table.
-TELLING = {
-    "constant_columns": 0.35,
-    "repeated_targets": 2.0,
-    "restated_target": 0.1,
-    "copied_rows": 0.1,
-    "jumps_in_time": 4.0,
-    "swallowing_groups": 2.0,
-}
 Rows = NDArray[np.int64]
 
 
@@ -197,9 +188,9 @@ class Arrived:
         return column.values if column and (column.kind == "number" or column.n_levels == 2) else None
 
 
-def _risen(check: str, figures: Mapping[str, tuple[float, float]], form: str, before: str, after: str) -> Outcome:
+def _risen(figures: Mapping[str, tuple[float, float]], by: float, form: str, before: str, after: str) -> Outcome:
     """Tell, between two pieces of a sentence, of the columns whose figure is now far above the most that it was."""
-    risen = {name: (now, most) for name, (now, most) in figures.items() if now - most > TELLING[check]}
+    risen = {name: (now, most) for name, (now, most) in figures.items() if now - most > by}
     columns = listed(f"{name} ({now:{form}}, at most {most:{form}} before)" for name, (now, most) in risen.items())
     figure = max((now - most for now, most in risen.values()), default=0.0)
     return Found(figure, f"{before} {columns}{after}", {"columns": [*risen]}) if risen else None
@@ -218,7 +209,7 @@ def constant_columns(arrived: Arrived) -> Outcome:
         if not few or (before[0] <= 0.05 and np.unique(codes[older]).size >= older.size / 2):
             shares[name] = now, max(before)
     rows = amount(new.size, "new row")
-    return _risen("constant_columns", shares, ".0%", "one value, or none, fills most of", f" in {rows}.")
+    return _risen(shares, 0.35, ".0%", "one value, or none, fills most of", f" in {rows}.")
 
 
 def repeated_targets(arrived: Arrived) -> Outcome:
@@ -232,7 +223,7 @@ def repeated_targets(arrived: Arrived) -> Outcome:
     what = ("more", "capped, rounded or filled") if more > less else ("less", "made of something else")
     often = f"{max(more, less):.3g} times {what[0]} often than before: {what[1]}."
     message = f"two of {amount(new.size, 'new row')} have one {name} {often}"
-    return Found(max(more, less), message) if max(more, less) > TELLING["repeated_targets"] else None
+    return Found(max(more, less), message) if max(more, less) > 2.0 else None
 
 
 def restated_target(arrived: Arrived) -> Outcome:
@@ -246,7 +237,7 @@ def restated_target(arrived: Arrived) -> Outcome:
         if x is not None and (now := _order(x[new], y[new])) >= 0.95:  # as no honest one has
             orders[name] = now, max(_order(x[part], y[part]) for part in arrived.parts)
     sentence = f"{columns.target} of {amount(new.size, 'new row')} stands in the order of"
-    return _risen("restated_target", orders, ".2f", sentence, ": one made from the other.")
+    return _risen(orders, 0.1, ".2f", sentence, ": one made from the other.")
 
 
 def _order(x: Array, y: Array) -> float:
@@ -278,11 +269,11 @@ def copied_rows(arrived: Arrived) -> Outcome:
         for name in compared:
             values = pd.util.hash_array(values * np.uint64(31) + coded[name].astype(np.uint64))
         usual = _twins(values, older, older)
-        if not {*without} - moved or usual < TELLING["copied_rows"]:
+        if not {*without} - moved or usual < 0.1:
             figure = max(figure, _twins(values, np.r_[older, new], new) - usual)
     message = f"{figure:.0%} of {amount(int(new.size), 'new row')} are other rows under new keys"
     message += ", beyond those that are alike by chance."
-    return Found(figure, message) if figure > TELLING["copied_rows"] else None
+    return Found(figure, message) if figure > 0.1 else None
 
 
 def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
@@ -306,7 +297,7 @@ def jumps_in_time(arrived: Arrived) -> Outcome:
     figure, most, name = max(needed(jumps, "no column holds different times in known rows"))
     what = f"new rows lie up to {most:.3g} times further from the known times than their number explains"
     message = f"{what} ({figure:.3g} times but for one row in 20; {name}); dates that are wrong, or a gap."
-    return Found(figure, message) if most > TELLING["jumps_in_time"] else None
+    return Found(figure, message) if most > 4.0 else None
 
 
 def swallowing_groups(arrived: Arrived) -> Outcome:
@@ -321,7 +312,9 @@ def swallowing_groups(arrived: Arrived) -> Outcome:
             worst = max(worst, (size / before, name, int(counts.max()), before))
     ratio, name, largest, before = worst
     message = f"one group of {name} has {largest:,} of {new.size:,} new rows, {ratio:.3g} times the largest known one"
-    return Found(ratio, f"{message} ({before:,} rows).") if ratio > TELLING["swallowing_groups"] else None
+    return Found(ratio, f"{message} ({before:,} rows).") if ratio > 2.0 else None
 
 
+# Each tells of what is odd from some figure on, and the gates say where it stops a table.
 CHECKS = constant_columns, repeated_targets, restated_target, copied_rows, jumps_in_time, swallowing_groups
+TELLING = [check.__name__ for check in CHECKS]
