@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types, numbered, whole
 from evenfold.manifests.tables.frames import quoted
 from evenfold.manifests.tables.read import bytes_of_memory, require_rows
-from evenfold.manifests.tables.source import ParquetFiles, Source, no_rows
+from evenfold.manifests.tables.source import ParquetFiles, Source
 from evenfold.splitters import HashSplit, SplitError
 from evenfold.splitters.errors import reason_of
 
@@ -98,7 +98,6 @@ def spilled(
     """Return columns of a table in key order: made canonical by ``engine``, sorted, and mapped from the disk of ``to``.
 
     At most ``memory`` bytes are held while they are sorted. The files have no name, so a killed process leaves none.
-    SplitError for a table without rows, and for one on a cluster without a key.
     """
     empty = canonical_table(source.schema.empty_table(), names, types)
     schema = pa.schema([(field.name, STORED.get(field.type, field.type)) for field in empty.schema])
@@ -116,10 +115,7 @@ def spilled(
         for part in _in_order(parts, schema, key, room, memory):
             for column, values in zip(columns, part.columns, strict=True):
                 column.add(whole(values))
-        table = pa.table([column.array() for column in columns], schema=empty.schema)
-    if not table.num_rows:
-        raise no_rows("the table")
-    return table
+        return pa.table([column.array() for column in columns], schema=empty.schema)
 
 
 def _in_order(

@@ -183,16 +183,14 @@ def cell_counts(
 
 def group_table_of(
     names: dict[str, pa.Array], codes: NDArray[Any], rows: NDArray[Any] | None, generation: int = 0,
-    levels: Sequence[Any] = (), cells: NDArray[Any] | None = None,
+    of_classes: Mapping[str, NDArray[Any]] | None = None,
 ) -> pa.Table:  # fmt: skip
-    """Return the table of groups with a name, with ``cells`` (groups, levels) of their rows where classes are few."""
+    """Return the table of groups with a name, their folds and rows, and the columns of their rows of each class."""
     n, columns = len(codes), dict[str, pa.Array | NDArray[Any]](names)
     columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
     columns["rows"] = pa.nulls(n, pa.int64()) if rows is None else pa.array(rows, pa.int64())
     columns["generation"] = np.full(n, generation, dtype=np.int16)
-    if cells is not None and len(levels) <= MOST_CODES:
-        columns |= {f"rows_{level}": counts for level, counts in zip(levels, cells.T, strict=True)}
-    table = pa.table(columns)
+    table = pa.table(columns | dict(of_classes or {}))
     # No later row can be of a group without a name.
     return table.filter(table.column("group").is_valid()) if table.column("group").null_count else table
 
@@ -269,7 +267,8 @@ class GroupTable:
 
     def group_table(self, of_groups: NDArray[Any]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
-        few = len(self.levels) == 1
-        levels = to_numpy(self.levels[0]).tolist() if few else ()
-        sizes, cells = self.tables[0].sum(axis=1), self.tables[0] if few else None
-        return group_table_of({"group": self.values}, of_groups, sizes, levels=levels, cells=cells)
+        of_classes = dict[str, NDArray[np.int64]]()
+        if len(self.levels) == 1 and len(self.levels[0]) <= MOST_CODES:
+            names = (f"rows_{level}" for level in to_numpy(self.levels[0]).tolist())
+            of_classes = dict(zip(names, self.tables[0].T, strict=True))
+        return group_table_of({"group": self.values}, of_groups, self.tables[0].sum(axis=1), of_classes=of_classes)

@@ -30,6 +30,7 @@ from .canonical import (
     key_order,
     require_keys,
     to_numpy,
+    verb,
     whole,
 )
 
@@ -190,19 +191,13 @@ class Lookup:
         repeated = self.rank.size - np.count_nonzero(self.rank < 0) > np.count_nonzero(self.row >= 0)
         if self.keys is not None and (absent.any() or repeated or self.unknown.any()):
             key_order(self.wanted, self.wanted.column_names)  # says what is wrong with the keys themselves
-            sides = (
-                (self.wanted.filter(self.unknown), "row has no fold", "rows have no fold"),
-                (
-                    self.keys.filter(absent),
-                    "row of the manifest is not in the data",
-                    "rows of the manifest are not in the data",
-                ),
-            )
+            sides = [(self.wanted.filter(self.unknown), "", "has no fold", "have no fold")]
+            sides += [(self.keys.filter(absent), " of the manifest", "is not in the data", "are not in the data")]
             odd = []
-            for side, *words in sides:
+            for side, of, one, several in sides:
                 for first in side.sort_by([(name, "ascending") for name in side.column_names]).slice(0, 1).to_pylist():
-                    key = ", ".join(map(shown, first.values()))
-                    odd.append(f"{amount(side.num_rows, *words)} (first key {key})")
+                    n, key = side.num_rows, ", ".join(map(shown, first.values()))
+                    odd.append(f"{amount(n, 'row')}{of} {verb(n, one, several)} (first key {key})")
             if rows == "known":
                 warnings.warn(f"{' and '.join(odd)}; left out.", stacklevel=4)
                 return self.row

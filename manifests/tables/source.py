@@ -74,7 +74,8 @@ class Source:
         table = self._read(names, by_name=columns is not None)
         if not table.num_rows:
             kind = type(getattr(self.native, "native", self.native)).__name__
-            raise no_rows(str(self.native) if isinstance(self.native, (str, Path)) else f"the {kind}")
+            table_of = str(self.native) if isinstance(self.native, (str, Path)) else f"the {kind}"
+            raise SplitError(f"{table_of} has 0 rows; 1 is needed at least, and 2 to split.")
         return table
 
     def _read(self, names: list[str], by_name: bool) -> pa.Table:
@@ -139,11 +140,6 @@ def readable(place: str, kind: str = "Parquet") -> Iterator[None]:
 def slices(table: pa.Table, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
     """Yield a table in parts of at most ``rows`` rows."""
     return (table.slice(start, rows) for start in range(0, table.num_rows, rows))
-
-
-def no_rows(table: str) -> SplitError:
-    """Return the error of a table without rows."""
-    return SplitError(f"{table} has 0 rows; 1 is needed at least, and 2 to split.")
 
 
 # CSV files as people have them: separator, decimal mark and compression are seen from the file itself.
