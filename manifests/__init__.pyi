@@ -18,12 +18,7 @@ from .growth.arrivals import check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend, further_folds as further_folds
 from .growth.newcomers import Snapshot as Snapshot
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
-from .plan import (
-    Plan as Plan,
-    decide as decide,
-    planned as planned,
-    specification as specification,
-)
+from .plan import Plan as Plan, decide as decide, planned as planned, specification as specification
 from .spec import Columns as Columns, SplitSpec as SplitSpec, name_of as name_of, read_spec as read_spec
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
 from .store.state import is_numeric_target as is_numeric_target

@@ -10,21 +10,6 @@ from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import (
-    STRETCH,
-    canonical_table,
-    coded,
-    column_types,
-    digests_of,
-    fingerprint,
-    key_order,
-    require_columns,
-    to_numpy,
-)
-from evenfold.manifests.tables.frames import NO_ONE_TYPE
-from evenfold.manifests.tables.keys import key_table, key_values, label_ends, matured, with_keys
-from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, source_of
-from evenfold.manifests.tables.source import Source
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.kernels import HOLDOUT, Stream
@@ -40,6 +25,11 @@ from .spec import Columns, SplitSpec, name_of, read_spec, require_roles
 from .spill import require_room_to_decide, spilled
 from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
 from .store.stored import StoredManifest, write_manifest
+from .tables.canonical import canonical_table, coded, digests_of, fingerprint, key_order, require_columns, to_numpy
+from .tables.frames import NO_ONE_TYPE
+from .tables.keys import key_table, key_values, label_ends, matured, with_keys
+from .tables.read import bytes_of_memory, fits_in_memory, source_of
+from .tables.source import Source, slices
 
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 Ordered = tuple[SplitSpec, dict[str, str], pa.Table, pa.Table | None]
@@ -141,9 +131,8 @@ def in_key_order(
     rows, waiting = matured(read, spec, {**types, **spec.types}, keys) if spec.may_wait else (read, None)
     table = rows.select(used) if is_canonical else canonical_table(rows, used, {**types, **spec.types})
     spec.require_complete(table.drop_columns(spec.columns.key))
-    kinds, key = dict(types) or column_types(table), spec.key_names
-    if spec.key_encoding:
-        spec, kinds, table = with_keys(table, spec, types)
+    spec, kinds, table = with_keys(table, spec, types)
+    key = spec.key_names
     try:
         order = key_order(table, key) if key else None
     except SplitError:
@@ -321,8 +310,7 @@ def _by_key(splitter: HashSplit, keys: pa.Table) -> NDArray[Any]:
     splitter.check(Rows(n=n))
     if not splitter.fills(n):  # else the keys need not be looked at twice
         splitter.check(Rows(n=n, key=key_values(keys)))
-    parts = (keys.slice(start, STRETCH) for start in range(0, n, STRETCH))
-    return np.concatenate([splitter.labels_of(key_values(part)).astype(labels) for part in parts])
+    return np.concatenate([splitter.labels_of(key_values(part)).astype(labels) for part in slices(keys)])
 
 
 def _locked_among(rows: Rows, holdout: LockedPart) -> NDArray[np.int64]:

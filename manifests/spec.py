@@ -11,14 +11,6 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.tables.canonical import (
-    ColumnType,
-    is_pseudonym,
-    listed,
-    require_none,
-    require_years,
-    to_numpy,
-)
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.base import parameters_of, strategy_of, strategy_recipe
 from evenfold.splitters.errors import is_address, reason_of, require_readable, shown
@@ -27,6 +19,7 @@ from evenfold.splitters.untrusted import read_document
 from pydantic import Field, ValidationError, model_validator
 
 from .fields import Algorithm, GateLimits, KeyEncoding, Length, LockedPart, Names, Strict, Whole, also, explain
+from .tables.canonical import ColumnType, is_pseudonym, listed, require_none, require_years, to_numpy
 
 ROW_KEY = "row_key"  # the pseudonym in place of a key
 ENORMOUS = 1e150  # of larger numbers no variance can be had: the largest float is about 1.8e308

@@ -70,8 +70,7 @@ class Header(TypedDict):
     schema: Literal["evenfold-manifest/1"]
     name: str
     version: Annotated[
-        str,
-        Field(pattern=f"^{VERSION.pattern}$", description="<major>.<minor>; the minor number is the generation."),
+        str, Field(pattern=f"^{VERSION.pattern}$", description="<major>.<minor>; the minor number is the generation.")
     ]
     kind: Literal["labels", "draws", "pairs"]
     spec: dict[str, Any]

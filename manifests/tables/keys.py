@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.spec import ROW_KEY, SplitSpec
 from evenfold.splitters import SplitError
-from evenfold.splitters.errors import shown
+from evenfold.splitters.errors import amount, shown, verb
 from evenfold.splitters.numbers import canonical_json as canonical_json, digest_json as digest_json, places_in
 from evenfold.splitters.times import ends_of, gap_of, times_of
 from numpy.typing import NDArray
@@ -23,14 +23,12 @@ from numpy.typing import NDArray
 from .canonical import (
     PSEUDONYM,
     STRETCH,
-    amount,
     canonical_table,
     column_types,
     is_pseudonym,
     key_order,
     require_keys,
     to_numpy,
-    verb,
     whole,
 )
 
@@ -78,7 +76,7 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tup
     empty where it is decided now: then the specification gets the types of the keys, which must always be read alike.
     """
     if not spec.key_encoding:
-        return spec, dict(types), table
+        return spec, dict(types) or column_types(table), table
     key, kinds = spec.columns.key, column_types(table)
     # It tells one secret from another, is slow to guess by, and of no other name.
     check = _slow(_secret(spec), f"evenfold key check 2/{spec.name}".encode())
