@@ -131,19 +131,13 @@ def _record_set(name: str, fields: list[Json], rows: list[Json], **more: Any) ->
 
 CROISSANT: Json = {
     "@context": {
-        "@language": "en",
-        "@vocab": "https://schema.org/",
-        "sc": "https://schema.org/",
-        "cr": "http://mlcommons.org/croissant/",
-        "dct": "http://purl.org/dc/terms/",
-        "conformsTo": "dct:conformsTo",
-        "data": {"@id": "cr:data", "@type": "@json"},
-        "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+        "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/",
+        "cr": "http://mlcommons.org/croissant/", "dct": "http://purl.org/dc/terms/", "conformsTo": "dct:conformsTo",
+        "data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
         **{term: f"cr:{term}" for term in ("field", "key", "recordSet", "references")},
     },
-    "@type": "sc:Dataset",
-    "conformsTo": "http://mlcommons.org/croissant/1.1",
-}
+    "@type": "sc:Dataset", "conformsTo": "http://mlcommons.org/croissant/1.1",
+}  # fmt: skip
 
 
 class Exported(Strict):

@@ -27,14 +27,9 @@ KINDS = {"int": "number", "float": "number", "bool": "truth value", "text": "tex
 
 
 def check_arrival(
-    manifest: Manifest,
-    data: Any,
-    snapshot: Snapshot | None,
-    *,
-    columns: Collection[str] | None = None,
-    quarantined: int = 0,
-    gates: Mapping[str, Any] | None = None,
-) -> Audit:
+    manifest: Manifest, data: Any, snapshot: Snapshot | None, *,
+    columns: Collection[str] | None = None, quarantined: int = 0, gates: Mapping[str, Any] | None = None,
+) -> Audit:  # fmt: skip
     """Return what is wrong with ``data``, the whole current table, as the next one after those of ``manifest``.
 
     ``manifest`` is the newest *before* it is extended, ``snapshot`` of the table that was last learnt from, None where
