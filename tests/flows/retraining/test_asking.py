@@ -14,7 +14,7 @@ from evenfold.tasks import Home
 from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models import committing
 from evenfold.tasks.record.models.promoting import judge_month
-from small import GOOD, champion, registry, retrain
+from small import GOOD, champion, named, registry, retrain
 from tables import rows
 from typer.testing import CliRunner
 
@@ -49,8 +49,7 @@ def text(home: Home, run_id: str, name: str) -> str:
 
 
 def waiting(home: Home) -> list[Any]:
-    found = registry(home).search_runs([registry(home).get_experiment_by_name("monthly").experiment_id])
-    return [run for run in found if run.info.status == "SCHEDULED"]
+    return [run for run in named(home, "retrain/monthly") if run.info.status == "SCHEDULED"]
 
 
 def test_a_yes_lets_in_what_was_asked_about(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

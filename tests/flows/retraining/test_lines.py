@@ -11,7 +11,7 @@ from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
 from evenfold.tasks.record.models import retraining as recorded
-from small import BAD, GOOD, champion, changed, registry, retrain
+from small import BAD, GOOD, champion, changed, named, registry, retrain
 from tables import rows
 
 from evenfold import flows
@@ -125,13 +125,11 @@ def test_a_champion_that_names_what_it_may_not_stops_a_deployed_retraining(
     with pytest.raises(UntrustedNameError, match="os:system"):
         retrain("monthly", rows(80), GOOD)
     assert champion(home, "monthly") == "1"
-    runs = registry(home).search_runs([registry(home).get_experiment_by_name("monthly").experiment_id])
-    assert [run.info.status for run in runs if run.info.run_name == "retrain/monthly"] == ["FAILED", "FINISHED"]
+    assert [run.info.status for run in named(home, "retrain/monthly")] == ["FAILED", "FINISHED"]
 
 
 def test_the_outcome_of_a_finished_retraining_is_believed_where_it_is_signed(home: Home, tmp_path: Path) -> None:
-    experiment = registry(home).get_experiment_by_name("monthly").experiment_id
-    (first,) = registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'")
+    (first,) = named(home, "retrain/monthly")
     assert retrain("monthly", rows(60), GOOD).reused
     kept = Path(registry(home).download_artifacts(first.info.run_id, "retrain.json", str(tmp_path))).read_text()
     registry(home).log_text(first.info.run_id, kept.replace("first version", "best version"), "retrain.json")
@@ -171,8 +169,7 @@ def test_ones_own_champion_works_where_it_was_made_and_its_signature_is_why(
 
 def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home) -> None:
     """What stops a retraining names the tag, whose it is and what to do; put right, the same retraining goes on."""
-    experiment = registry(home).get_experiment_by_name("monthly").experiment_id
-    (first,) = registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'")
+    (first,) = named(home, "retrain/monthly")
     for tag, bad in (("model", "[" * 3_000), ("scores", '{"a":' * 900)):
         kept = registry(home).get_model_version("monthly", "1").tags[f"evenfold.{tag}"]
         changed(home, "monthly", "1", f"evenfold.{tag}", bad)
@@ -186,7 +183,7 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home) -> None
     with pytest.raises(SplitError, match=rf"of run {first.info.run_id} in MLflow cannot be read \(evenfold.decision"):
         retrain("monthly", rows(80), BAD)
     registry(home).set_tag(first.info.run_id, "evenfold.decision", kept)
-    for run in registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'"):
+    for run in named(home, "retrain/monthly"):
         if run.info.status == "FAILED":  # the one that goes on: what it had decided is decided anew
             registry(home).set_tag(run.info.run_id, "evenfold.decision", "{")
     assert retrain("monthly", rows(80), GOOD).registered

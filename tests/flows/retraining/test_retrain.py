@@ -19,7 +19,7 @@ from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.work import work_of
 from scipy import stats
-from small import BAD, GOOD, champion, registry, retrain
+from small import BAD, GOOD, champion, named, registry, retrain
 from tables import rows
 
 from evenfold import flows
@@ -226,10 +226,9 @@ def test_a_failed_gate_stops_before_anything_is_fitted(home: Home) -> None:
         retrain("gated", leaky(120), GOOD)
     assert set(home.scores.glob("*")) == before
     assert not (home.splits / "gated").exists(), "the right table after it is the first"
-    runs = registry(home).search_runs([registry(home).get_experiment_by_name("gated").experiment_id])
-    states = {run.info.run_name: run.info.status for run in runs}
+    states = {run.info.run_name: run.info.status for run in named(home, "gated")}
     assert states == {"retrain/gated": "FAILED", "gated 1.0 split": "FINISHED"}
-    (failed,) = (run for run in runs if run.info.status == "FAILED")
+    (failed,) = named(home, "retrain/gated")
     assert "told" in failed.data.tags["evenfold.failure"]
     assert not registry(home).search_registered_models("name = 'gated'")
     sound = retrain("gated", leaky(120), {**GOOD, "exclude": ["told"]})

@@ -36,7 +36,7 @@ def test_no_two_names_coincide_and_mlflow_takes_them(home: Home) -> None:
     assert len(set(names.values())) == len(ALIKE)
     figures = {f"balance/share/{name}": float(place) for place, name in enumerate(names.values())}
     tracker = Tracker(home, "rows")
-    with tracker.run(Entry(key="a", name="a", tags={}, params={}, metrics=figures)) as run_id:
+    with tracker.run(Entry(key="a", name="a", metrics=figures)) as run_id:
         pass
     assert tracker.client.get_run(run_id).data.metrics == figures
 
@@ -54,7 +54,7 @@ def copied(home: Home, run_id: str, times: int) -> None:
 def test_looks_beyond_a_thousand_are_counted(home: Home) -> None:
     """A budget that is spent stays spent, and the level of a look goes by all that were before it."""
     tracker = Tracker(home, "rows")
-    entry = Entry(key="look", name="look", tags={"evenfold.holdout": "locked"}, params={}, metrics={})
+    entry = Entry(key="look", name="look", tags={"evenfold.holdout": "locked"})
     with tracker.run(entry) as run_id:
         pass
     copied(home, run_id, 1_000)
@@ -85,7 +85,7 @@ def test_a_record_that_a_cancelled_run_was_writing_is_killed_and_completed_by_th
     tracker = Tracker(home, "rows")
 
     def written(key: str, begun: object, then: Callable[[], object]) -> str:
-        with tracker.run(Entry(key=key, name=key, tags={}, params={"begun": begun}, metrics={})):
+        with tracker.run(Entry(key=key, name=key, params={"begun": begun})):
             then()
         return "whole"
 
@@ -96,7 +96,7 @@ def test_a_record_that_a_cancelled_run_was_writing_is_killed_and_completed_by_th
         assert run.info.status == "KILLED"
         assert "evenfold.failure" not in run.data.tags
         assert written(key, "well", print) == "whole"
-    with tracker.run(Entry(key="stopped", name="stopped", tags={}, params={}, metrics={})) as run_id:
+    with tracker.run(Entry(key="stopped", name="stopped")) as run_id:
         ENDINGS[-1]()  # as a signal to a command does, which leaves no block
         assert tracker.client.get_run(run_id).info.status == "KILLED"
     assert not ENDINGS
@@ -111,7 +111,7 @@ def test_a_signal_is_heard_though_the_store_cannot_be_told_of_it(home: Home) -> 
     tracker = Tracker(home, "rows")
 
     def interrupted() -> None:
-        with tracker.run(Entry(key="rows", name="rows", tags={}, params={}, metrics={})):
+        with tracker.run(Entry(key="rows", name="rows")):
             with closing(sqlite3.connect(home.path / "mlflow.db")) as store:
                 store.execute("ALTER TABLE runs RENAME TO elsewhere")
             raise KeyboardInterrupt
@@ -179,7 +179,7 @@ def test_a_tuning_promises_what_is_expected_of_its_choice_without_its_luck() -> 
 def test_a_damaged_recipe_is_said_to_be(home: Home) -> None:
     """Whoever may write to the store may damage it; a command ends with a sentence."""
     tracker = Tracker(home, "rows")
-    with tracker.run(Entry(key="a", name="Ridge @ rows 1.0", tags={}, params={}, metrics={})) as run_id:
+    with tracker.run(Entry(key="a", name="Ridge @ rows 1.0")) as run_id:
         pass
     for text in ("{}", "[]", "null", '{"split": {}}', '{"split": "rows"}'):
         tracker.client.log_text(run_id, text, "recipe.json")
