@@ -235,9 +235,10 @@ def _month(answered: Answered, units: Rows) -> Month:
 
 def _numbers(answered: Answered) -> NDArray[np.float64]:
     """Return what a model says of rows, a line each: a number, or a probability per class, of a mere label 0 and 1."""
-    if answered.classes and not hasattr(answered.answers, "predict_proba"):
-        return np.eye(len(answered.classes))[answered.predicted]
-    said = answered.probabilities if answered.classes else answered.predicted
+    has_chances = answered.classes and hasattr(answered.answers, "predict_proba")
+    said = answered.probabilities if has_chances else answered.predicted
+    if answered.classes and said.ndim == 1:
+        said = np.eye(len(answered.classes))[said]
     return np.asarray(said, dtype=np.float64).reshape(answered.n, -1)
 
 
