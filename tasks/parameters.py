@@ -65,11 +65,9 @@ def repeats_of(repeats: Any) -> Any:
 
 
 def _metric(metric: Any) -> Any:
-    if metric is None or isinstance(metric, str):
-        return metric
     from evenfold.estimates.metrics.scoring import name_of
 
-    return name_of(metric)
+    return metric if metric is None or isinstance(metric, str) else name_of(metric)
 
 
 def _metrics(metrics: Any) -> Any:

@@ -8,13 +8,11 @@ from typing import Any
 import fsspec
 import pandas as pd
 import pytest
-from evenfold.flows import evaluate
 from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.store import Bucket, bucket_of
-
-SPEC = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "model": "sklearn.linear_model:Ridge"}
+from small import evaluated, small
 
 
 @pytest.fixture
@@ -26,25 +24,18 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     store.store.clear()
 
 
-def rows(tmp_path: Path) -> str:
-    path = tmp_path / "rows.parquet"
-    pd.DataFrame({"id": range(60), "x": range(60), "y": [i * 5 % 11 for i in range(60)]}).to_parquet(path)
-    return str(path)
-
-
-def test_a_machine_fetches_what_another_computed(bucket: Any, home: Home, tmp_path: Path) -> None:
+def test_a_machine_fetches_what_another_computed(bucket: Any, home: Home) -> None:
     """With nothing in its own mirror it fits nothing; with a damaged object it computes that one again."""
-    data = rows(tmp_path)
-    first = evaluate(data, engine="plain", **SPEC)
+    first = evaluated(small())
     assert (first.cached, first.n_cached) == (False, 0)
     shutil.rmtree(home.shared)
-    second = evaluate(data, engine="plain", **SPEC)
+    second = evaluated(small())
     assert (second.cached, second.n_cached) == (True, 3)
     assert second.estimates == first.estimates
     shutil.rmtree(home.shared)
     damaged = next(name for name in bucket.find("models/evenfold/files"))
     bucket.pipe_file(damaged, b"other bytes")
-    third = evaluate(data, engine="plain", **SPEC)
+    third = evaluated(small())
     assert (third.cached, third.n_cached) == (True, 2)
     assert third.estimates == first.estimates
 
@@ -73,9 +64,10 @@ def test_a_version_is_not_offered_for_the_same_folds_of_another_target(bucket: A
     assert offered == [True, False]
 
 
-def test_of_two_that_fetch_one_split_the_second_takes_what_is_there(bucket: Any, home: Home, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("bucket")
+def test_of_two_that_fetch_one_split_the_second_takes_what_is_there(home: Home) -> None:
     """Another process finishes while this one still downloads; on POSIX its folder is then "not empty"."""
-    evaluate(rows(tmp_path), engine="plain", name="raced", **SPEC)
+    evaluated(small(), name="raced")
     shutil.rmtree(home.shared / "splits")
 
     class Late(Bucket):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.flows import evaluate, split
 from evenfold.tasks import Home, fit_fold
-from evenfold.tasks.runtime.limits import within
+from evenfold.tasks.runtime.limits import task_runner, within
 from mlflow.tracking import MlflowClient
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from servers import wait_until
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
@@ -191,3 +193,18 @@ def test_a_process_of_a_pool_that_has_limited_a_fit_ends() -> None:
     ended = process.exitcode
     process.kill()
     assert ended == 0
+
+
+def test_what_sends_on_for_a_pool_knows_the_server_of_its_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That thread of Prefect's started a server of its own, which stayed: a command whose output is read hung."""
+    monkeypatch.setenv("EVENFOLD_RUNNER", "processes")
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:1/api"}):
+        runner = task_runner().duplicate()  # as a flow begins it
+    (begin,) = runner.subprocess_message_processor_factories
+
+    def sent_on() -> tuple[object, str | None]:
+        return begin()("log", {"message": "fitted"}), PREFECT_API_URL.value()
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(sent_on).result() == (("log", {"message": "fitted"}), "http://127.0.0.1:1/api")
