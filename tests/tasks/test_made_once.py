@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from evenfold.flows import Evaluation, evaluate
 from evenfold.manifests import measure
@@ -15,22 +13,17 @@ from evenfold.tasks.record.tracker import SEEN, tracker_of
 from evenfold.tasks.splits import newest
 from evenfold.tasks.steps import finished_here
 from mlflow.tracking import MlflowClient
-
-
-def rows(n: int = 200) -> pd.DataFrame:
-    draw = np.random.default_rng(0)
-    frame = pd.DataFrame({"id": range(n), "x": draw.normal(size=n), "z": draw.normal(size=n)})
-    return frame.assign(y=frame["x"] + draw.normal(size=n))
+from small import small
 
 
 def test_an_audit_is_kept_until_a_file_is_written_again(home: Home, tmp_path: Path) -> None:
     """The second one is the first, word for word; a leak that comes with the same rows and targets is found at once."""
     path = tmp_path / "rows.parquet"
-    rows().to_parquet(path)
+    small().to_parquet(path)
     made = split.fn(str(path), key="id", target="y", strategy="KFold")
     first, second = finished_here(audit_split, made), finished_here(audit_split, made)
     assert (first.cached, second.cached, second.value, second.value.failed) == (False, True, first.value, [])
-    rows().assign(z=rows()["y"] * 3).to_parquet(path)
+    small().assign(b=small()["y"] * 3).to_parquet(path)
     third = finished_here(audit_split, made)
     assert not third.cached
     assert "EF301" in {finding.code for finding in third.value.findings}, third.value.findings
@@ -38,11 +31,11 @@ def test_an_audit_is_kept_until_a_file_is_written_again(home: Home, tmp_path: Pa
 
 def test_other_features_and_gates_are_other_audits(home: Home, tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
-    rows().assign(copy=rows()["y"]).to_parquet(path)
+    small().assign(copy=small()["y"]).to_parquet(path)
     made = split.fn(str(path), key="id", target="y", strategy="KFold")
     asked: list[dict[str, Any]] = [
         {},
-        {"features": ["x"]},
+        {"features": ["a"]},
         {"gates": {"duplicate_rows": "off"}},
     ]
     told = [finished_here(audit_split, made, **how) for how in asked]
@@ -56,7 +49,7 @@ def test_parts_in_another_order_are_another_split_whatever_was_decided_before(
     home: Home, tmp_path: Path, strategy: str
 ) -> None:
     """Rows are dealt to parts in the order in which they are named; each order is found again."""
-    rows().assign(y=rows()["y"] > 0).to_parquet(tmp_path / "rows.parquet")
+    small().assign(y=small()["y"] > 0).to_parquet(tmp_path / "rows.parquet")
 
     def decided(name: str, *order: str) -> Any:
         parts = {part: {"train": 0.6, "test": 0.4}[part] for part in order}
@@ -75,7 +68,7 @@ def test_parts_in_another_order_are_another_split_whatever_was_decided_before(
 
 
 def test_a_record_of_a_split_that_broke_off_is_completed_by_what_rests_on_it(home: Home, tmp_path: Path) -> None:
-    rows().to_parquet(tmp_path / "rows.parquet")
+    small().to_parquet(tmp_path / "rows.parquet")
     made = split.fn(str(tmp_path / "rows.parquet"), key="id", target="y", name="rows")
     run_id, client = record_split.fn(made).run_id, tracker_of(made).client
     client.set_terminated(run_id, "FAILED")
@@ -85,7 +78,7 @@ def test_a_record_of_a_split_that_broke_off_is_completed_by_what_rests_on_it(hom
 
 def test_a_plan_of_parts_in_two_orders_names_neither(home: Home, tmp_path: Path) -> None:
     """Their plan_id is one, for its JSON has sorted keys; their split_id tells them apart."""
-    rows().to_parquet(tmp_path / "rows.parquet")
+    small().to_parquet(tmp_path / "rows.parquet")
     both = [
         split.fn(str(tmp_path / "rows.parquet"), key="id", name="rows", strategy="HashSplit", params={"parts": parts})
         for parts in ({"train": 0.6, "test": 0.4}, {"test": 0.4, "train": 0.6})
@@ -108,7 +101,7 @@ def evaluated(path: Path, **asked: Any) -> Evaluation:
 def test_a_record_that_somebody_deleted_is_made_again(home: Home, tmp_path: Path) -> None:
     """In MLflow, or its page on disk; whatever else was written there makes us look again, not write."""
     path = tmp_path / "rows.parquet"
-    rows().to_parquet(path)
+    small().to_parquet(path)
     first, client = evaluated(path), MlflowClient(home.tracking_store)
     client.set_tag(first.run_id, "looked", "at")
     assert evaluated(path).run_id == first.run_id

@@ -3,10 +3,7 @@
 import resource
 import shutil
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
@@ -15,20 +12,9 @@ from evenfold.tasks.record.tracker import Tracker, tracker_of
 from evenfold.tasks.runtime.home import SILENT
 from evenfold.tasks.runtime.progress import unreachable
 from servers import free_port, mlflow_server
+from small import SPEC, evaluated, small
 
 from evenfold import flows
-
-MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
-SPEC = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold", "params": {"n_splits": 3}}
-
-
-def rows() -> pd.DataFrame:
-    draw = np.random.default_rng(0)
-    return pd.DataFrame({"id": range(90), "a": draw.normal(size=90), "y": draw.normal(size=90)})
-
-
-def evaluate(**fields: Any) -> Any:
-    return flows.evaluate(rows(), engine="plain", model=MODEL, **({"spec": SPEC} | fields))
 
 
 def test_a_server_that_is_down_loses_nothing(
@@ -53,30 +39,30 @@ def test_a_server_that_is_down_loses_nothing(
         with monkeypatch.context() as out:
             out.setattr("evenfold.flows.evaluation.fit_more", lambda *_: out.setenv("MLFLOW_TRACKING_URI", away))
             with pytest.raises(EvaluationError, match=r"out of reach .*; what is finished is kept: run it again"):
-                evaluate()
-        there = evaluate()
+                evaluated(small())
+        there = evaluated(small())
         assert (there.n_cached, len(there.scores)) == (3, 3)
         assert capsys.readouterr().out == ""
         client = MlflowClient(url)
-        experiment = client.get_experiment_by_name("rows").experiment_id
+        experiment = client.get_experiment_by_name("small").experiment_id
         runs = client.search_runs([experiment])
-        parents = [run for run in runs if run.info.run_name == "Ridge @ rows 1.0"]
-        splits = [run for run in runs if run.info.run_name == "rows 1.0 split"]
+        parents = [run for run in runs if run.info.run_name == "Ridge @ small 1.0"]
+        splits = [run for run in runs if run.info.run_name == "small 1.0 split"]
         assert (len(splits), len(parents)) == (1, 1)
         assert {run.info.status for run in runs} == {"FINISHED"}
         assert {run.data.tags["evenfold.split_run_id"] for run in parents} == {there.split_run_id}
         assert len(runs) == 1 + 1 + 3
 
         monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "other project"))
-        for name in ("rows@1.0", there.split.plan_id):
+        for name in ("small@1.0", there.split.plan_id):
             found = read_split(name)
             assert found.split_id == there.split.split_id
         assert str(found.uri).startswith(str(tmp_path / "other project"))
         assert "Downloading" not in capsys.readouterr().err
-        again = evaluate(spec=None, manifest=found.uri)
+        again = evaluated(small(), spec=None, manifest=found.uri)
         assert again.split_run_id == there.split_run_id
-        with pytest.raises(SplitError, match=r"there is no split 'rows@7\.0'"):
-            read_split("rows@7.0")
+        with pytest.raises(SplitError, match=r"there is no split 'small@7\.0'"):
+            read_split("small@7.0")
 
 
 def test_only_a_server_out_of_reach_is_waited_for() -> None:
@@ -108,9 +94,9 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
 def test_an_outage_hides_no_reason_of_a_retraining_that_failed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     from evenfold.tasks.record.entries import Entry
 
-    made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
-    tracker = Tracker(home, "rows")
-    run = tracker.begin(Entry(key="one", name="retrain/rows"))
+    made = flows.split(small(), SPEC, engine="plain")
+    tracker = Tracker(home, "small")
+    run = tracker.begin(Entry(key="one", name="retrain/small"))
     with monkeypatch.context() as out:
         out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         out.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
