@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from evenfold.flows import evaluate
 from evenfold.tasks import Home
 from mlflow.tracking import MlflowClient
 from servers import ROOT, environment
 from sklearn.linear_model import Ridge
+from small import evaluated, small
 
 CONSUMER = ROOT / "examples" / "consumer"
 STATES = """
@@ -51,8 +51,7 @@ def test_a_foreign_flow_uses_our_tasks_on_a_server(home: Home, prefect_server: s
     assert first["run_id"] == second["run_id"]
 
 
-ROWS = pd.DataFrame({"id": range(40), "a": [float(i % 7) for i in range(40)], "y": [float(i) for i in range(40)]})
-SPLIT: Any = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 2, "name": "rows", "engine": "plain"}
+ROWS = small(40)
 
 
 @pytest.fixture
@@ -76,7 +75,7 @@ def test_fits_of_ours_are_not_in_the_users_runs(logged: Any) -> None:
     """Neither those of folds nor of all rows; what the user fits before and afterwards is."""
     Ridge().fit(ROWS[["a"]], ROWS["y"])
     assert logged() == 1
-    evaluate(ROWS, model="sklearn.linear_model:Ridge", log_models="final", **SPLIT)
+    evaluated(ROWS, log_models="final")
     assert logged() == 1
     Ridge().fit(ROWS[["a"]], ROWS["y"])
     assert logged() == 2
@@ -88,7 +87,7 @@ def test_where_the_user_turned_logging_off_it_stays_off(logged: Any) -> None:
     from mlflow.utils.autologging_utils import disable_autologging
 
     with disable_autologging():
-        evaluate(ROWS, model="sklearn.linear_model:Ridge", **SPLIT)
+        evaluated(ROWS)
         Ridge().fit(ROWS[["a"]], ROWS["y"])
     assert logged() == 0
     Ridge().fit(ROWS[["a"]], ROWS["y"])

@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.manifests import read_manifest
@@ -22,8 +20,7 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Crashed, Failed, Scheduled
 from servers import prefect_server
-
-from evenfold import flows
+from small import evaluated, small
 
 
 @pytest.fixture
@@ -100,9 +97,7 @@ def test_doctor_speaks_json_and_fails_by_its_exit_code(home: Home) -> None:
 
 def test_clean_removes_what_is_old_and_no_manifest(shared_home: Home) -> None:
     """Old scores, results and data go, newer ones and every manifest stay and can be read; nothing else is missed."""
-    frame = pd.DataFrame({"id": range(60), "a": np.arange(60.0), "y": np.arange(60.0) ** 2})
-    spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
-    outcome = flows.evaluate(frame, engine="plain", spec=spec, model={"estimator": "sklearn.linear_model:Ridge"})
+    outcome = evaluated(small(), n_splits=5)
     scores = sorted(shared_home.scores.glob("*.parquet"))
     assert len(scores) == 5
     before = time.time() - 40 * 86_400
