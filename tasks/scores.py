@@ -133,8 +133,10 @@ def _one_work(
             raise EvaluationError(f"{what} is no result of a split; pass a list of what fit_fold returns of one.")
     if apparent is not None and apparent.i != "all rows":
         raise EvaluationError(f"apparent is of {apparent.i!r}; pass what fit_fold(split, 'all rows', model) returns.")
-    work = work_of(split, results[0].model)
-    if not all(_is_of(fit, work) for fit in (*results, *filter(None, [apparent]), *refits)):
+    work, same = work_of(split, results[0].model), False
+    with suppress(SplitError):  # of two splits with a fold in common one result is kept, under one key
+        same = all(fit.key == key_of_fit(work, fit.i, fit.of) for fit in (*results, *filter(None, [apparent]), *refits))
+    if not same:
         raise EvaluationError(
             "the data changed while they were evaluated, or the results are of several models or splits; "
             "run the evaluation again."
@@ -144,15 +146,6 @@ def _one_work(
         name = work.manifest.membership.split_title(most)
         raise EvaluationError(f"{name} is given {times} times; give each result once.")
     return work
-
-
-def _is_of(fit: FitResult, work: Work) -> bool:
-    """Return whether a result is of this work; of two splits with a fold in common one is kept, and names one."""
-    if (fit.fingerprint, fit.model) != (work.fingerprint, work.problem.model):
-        return False
-    with suppress(SplitError):
-        return fit.split_id == work.manifest.split_id or fit.key == key_of_fit(work, fit.i, fit.of)
-    return False
 
 
 def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
