@@ -40,22 +40,19 @@ def ran(command: list[str], home: Home) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
 
 
-DAILY = ("miniature",)  # which holds its folds to those of the house
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=page.stem, marks=() if page.stem in DAILY else pytest.mark.soak)
-        for page in PAGES
-        if blocks(page, "python")
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, home: Home, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n\n".join(blocks(page, "python")), encoding="utf-8")
     done = ran([sys.executable, str(script)], home)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_miniature_makes_the_folds_of_the_house() -> None:
+    """Its last lines hold it to them."""
+    exec("\n\n".join(blocks(DOCS / "miniature.md", "python")), page := {})
+    assert page["split_id"](page["grown"]["keys"], page["grown"]["folds"]) == page["really_grown"].split_id
 
 
 def test_loops_of_other_packages_run(home: Home, tmp_path: Path) -> None:

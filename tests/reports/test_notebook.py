@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from evenfold.flows import evaluate, split
 from evenfold.tasks import Home
+from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
 from own_code import CELL
 from pages import Page
+from traitlets.config import Config
 
 SETUP = """
 import numpy as np, pandas as pd
@@ -114,12 +116,21 @@ def test_a_notebook_shows_one_line_that_goes_on_while_models_are_fitted(executed
     assert shown.data["text/plain"] == lines[-1]
 
 
-def test_a_kernel_that_starts_again_finds_what_it_computed(executed: Watched) -> None:
+def test_a_shell_that_starts_later_finds_what_the_kernel_computed(
+    executed: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of a model whose classes no import path leads to, and whose cell has another comment by now."""
-    again = run(Path(executed.resources["metadata"]["path"]), f"# Tuesday\n\n{CELL}", COMPUTED)
-    answers = []
-    for cell in (executed.nb.cells[-2], again.nb.cells[-1]):
-        said = [out["text"] for out in cell.outputs if out.get("name") == "stdout"]
-        answers.append("".join(said).split()[-2:])
+    first = "".join(out["text"] for out in executed.nb.cells[-2].outputs if out.get("name") == "stdout")
+    monkeypatch.chdir(executed.resources["metadata"]["path"])
+    monkeypatch.setenv("EVENFOLD_HOME", "home")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    config = Config(HistoryManager={"enabled": False})
+    shell = InteractiveShell(config=config, ipython_dir=str(tmp_path))  # not a process's imports once more
+    try:
+        for cell in (f"# Tuesday\n\n{CELL}", COMPUTED):
+            shell.run_cell(cell).raise_error()
+    finally:
+        shell.restore_sys_module_state()
+    answers = [told.split()[-2:] for told in (first, capsys.readouterr().out)]
     assert [n for n, _ in answers] == ["0", "3"]
     assert len({run_id for _, run_id in answers}) == 1
