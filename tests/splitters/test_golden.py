@@ -66,9 +66,14 @@ def test_disabling_cpu_features_takes_effect() -> None:
 def test_the_folds_are_the_same_on_other_cpus() -> None:
     wrappers = {"BalancedGroupSplit", "Crossed", "Holdout", "Repeated"}  # what they wrap is looked at
     names = sorted({*NAMES} - wrappers)
-    asked = f"import json; from golden_digests import digests; print(json.dumps(digests({names})))"
+    dear = "effort='max'"  # half of all time; packings are of it too
+    asked = f"""
+import golden_digests as of, json
+of.CASES[:] = [each for each in of.CASES if {dear!r} not in of.name_of(each)]
+print(json.dumps(of.digests({names})))"""
     elsewhere = json.loads(run("-c", asked, disabled=FEATURES, threads=2, hash_seed=2))
-    assert changes(elsewhere, {name: pinned()[name] for name in names}) == []
+    golden = {name: {case: told for case, told in pinned()[name].items() if dear not in case} for name in names}
+    assert changes(elsewhere, golden) == []
 
 
 def test_a_change_of_one_row_is_seen() -> None:
