@@ -1,7 +1,8 @@
 """What somebody who may start a deployed run, or edit the model registry, could try: one table of payloads.
 
-Run as a program it attacks itself: it stands where a worker's process would, tries every payload of one kind through
-the door that a deployed run uses, and prints what happened, with what an audit hook saw, as JSON.
+Run as a program it attacks itself: it stands where a worker's process would, tries every payload of each kind through
+the door that a deployed run uses, then two as at a terminal, and prints what happened, with what an audit hook saw, as
+JSON.
 """
 
 import json
@@ -305,9 +306,11 @@ def attacked(watch: Watch, kind: str, only: list[str]) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     sys.path.insert(0, os.getcwd())
-    kinds, _, only = " ".join(sys.argv[1:]).partition(" only ")
     watch = Watch()
     Path("attack.yaml").write_text("strategy: KFold")
     warmed_up()
-    told = {kind: attacked(watch, kind, only.split()) for kind in kinds.split(", ")}
+    told: dict[str, Any] = {kind: attacked(watch, kind, []) for kind in DOORS}
+    told["marks"] = [str(mark) for mark in Path().rglob("*.ran")]
+    del os.environ["PREFECT__FLOW_RUN_ID"]
+    told["at a terminal"] = attacked(watch, "estimator", ["evil:X", "os:system"])
     sys.stdout.write(json.dumps(told))

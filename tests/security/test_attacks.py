@@ -48,30 +48,25 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def attack(place: Path, *words: str, **environment: str) -> dict[str, list[dict[str, Any]]]:
-    """Try the payloads of some kinds in a fresh process that stands where a worker's would."""
-    environment = {**os.environ, "PYTHONPATH": str(place), **environment}
-    command = [sys.executable, "-B", str(ATTACKS), *words]
+@pytest.fixture(scope="module")
+def told(place: Path) -> dict[str, Any]:
+    """Try all payloads in a fresh process that stands where a worker's would."""
+    run_id = "6e5ff2a5-22a8-4b55-b2e5-9d1f2b3c4d5e"
+    environment = {**os.environ, "PYTHONPATH": str(place), "PREFECT__FLOW_RUN_ID": run_id}
+    command = [sys.executable, "-B", str(ATTACKS)]
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    answers: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    answers: dict[str, Any] = json.loads(done.stdout)
     return answers
 
 
-@pytest.fixture(scope="module")
-def told(place: Path) -> dict[str, list[dict[str, Any]]]:
-    return attack(place, ", ".join(DOORS), PREFECT__FLOW_RUN_ID="6e5ff2a5-22a8-4b55-b2e5-9d1f2b3c4d5e")
-
-
 @pytest.mark.parametrize("kind", DOORS)
-def test_a_deployed_run_imports_and_runs_nothing_of_a_payload(
-    told: dict[str, list[dict[str, Any]]], place: Path, kind: str
-) -> None:
+def test_a_deployed_run_imports_and_runs_nothing_of_a_payload(told: dict[str, Any], place: Path, kind: str) -> None:
     """No import of a module that is not allowed, no process, no file written or removed; names get a typed error."""
     answers = told[kind]
     assert len(answers) == len(DOORS[kind][1])
     assert [(each["payload"], each["seen"]) for each in answers if each["seen"]] == []
-    assert not list(place.rglob("*.ran"))
+    assert told["marks"] == []
     assert not (place / "evil_pickles").exists()
     if DOORS[kind][1] is PATHS:
         loose = [(PATHS[each["i"]][:80], each["answer"]) for each in answers if "evenfold." not in each["answer"][:40]]
@@ -79,7 +74,7 @@ def test_a_deployed_run_imports_and_runs_nothing_of_a_payload(
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_what_is_malformed_is_a_sentence(told: dict[str, list[dict[str, Any]]], kind: str) -> None:
+def test_what_is_malformed_is_a_sentence(told: dict[str, Any], kind: str) -> None:
     """Whatever stands in a tag, a file or a header: an error of ours with a sentence of one line, never a raw one."""
     raw = [
         (each["payload"], each["answer"])
@@ -110,18 +105,14 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def test_the_hook_sees_an_attack_that_succeeds(place: Path) -> None:
+def test_the_hook_sees_an_attack_that_succeeds(told: dict[str, Any], place: Path) -> None:
     """At a terminal the planted module may be named: the same doors import it, and the hook says so."""
-    answers = {
-        PATHS[each["i"]]: each for each in attack(place, "estimator", "only", "evil:X", "os:system")["estimator"]
-    }
+    answers = {PATHS[each["i"]]: each for each in told["at a terminal"]}
     assert any(seen.startswith("import evil") for seen in answers["evil:X"]["seen"])
     assert any(seen.startswith("exec ") for seen in answers["evil:X"]["seen"])
     assert any(".ran" in seen for seen in answers["evil:X"]["seen"])
     assert (place / "evil.py.ran").exists()
     assert not answers["os:system"]["seen"], "the standard library is refused at a terminal too"
-    for mark in place.rglob("*.ran"):
-        mark.unlink()
 
 
 IMPORTERS = {"import_module", "__import__", "eval", "exec", "compile", "resolve_name", "run_path", "run_module"}

@@ -22,7 +22,7 @@ TEXTS: list[str] = [
     *("", " ", "\n", "null", "true", "0", "-1", "1e999", "NaN", "-Infinity"),
     *("[]", "{}", '""', "[[]]", "[{}]", "{", "]"),
     *("[" * DEEP, "[" * DEEP + "]" * DEEP, '{"a":' * DEEP, '{"a":' * 900 + "1" + "}" * 900, "[" * 900 + "]" * 900),
-    *("[" * 60 + "]" * 60, "1" + "0" * 5_000, '{"params": {"a": 1' + "0" * 5_000 + "}}", "x" * 1_000_000),
+    *("[" * 60 + "]" * 60, "1" + "0" * 5_000, '{"params": {"a": 1' + "0" * 5_000 + "}}", "x" * 300_000),
     *("\0", "\x1b[31mred\x1b[0m", "\u202eRTL", "\u200b", "é" * 5_000, '"\\ud800"', '{"\\ud800": 1}', "\ufeff{}"),
     *(f'"{path}"' for path in PATHS),
     *(json.dumps({"estimator": path}) for path in PATHS),
@@ -42,7 +42,7 @@ TEXTS: list[str] = [
 
 # Texts that are YAML: a short text may stand for a billion values, or for values that cannot be made.
 DOCUMENTS: list[str] = [
-    *TEXTS,
+    *(text for text in TEXTS if "[" * 100 not in text), "[" * DEEP,  # of which one takes half a second
     "params: !!int x", "params: !!float x", "params: !!bool x", "params: !!timestamp x", "params: !!binary x",
     'params: !!int ""', "params: 2026-13-45", "params: !!set {a, b}", "params: !!omap [a: 1]", "params: !!pairs [a: 1]",
     "a: &a [*a]\nparams: *a", "params: &a {b: *a}", "? [1]\n: 2", "? {a: 1}\n: 2", "1: 2", "null: 2",
