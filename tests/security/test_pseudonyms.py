@@ -45,16 +45,18 @@ class Search:
     def __init__(self, values: set[Any]) -> None:
         self.values = values
         texts = {str(value) for value in values}
-        needles = [text.encode(code) for text in texts for code in ("utf-8", "utf-16-le")]
-        needles += [struct.pack(order, v) for v in values if isinstance(v, int) for order in ("<q", ">q")]
-        # Where none of the few middles stands that the needles share, none of the needles does.
+        needles = [(text[:4].encode(code), text.encode(code)) for text in texts for code in ("utf-8", "utf-16-le")]
+        numbers = [value for value in values if isinstance(value, int)]
+        needles += [(struct.pack("<q", value)[3:], struct.pack("<q", value)) for value in numbers]
+        needles += [(struct.pack(">q", value)[:5], struct.pack(">q", value)) for value in numbers]
+        # Where none of the few parts stands that the needles share, none of the needles does.
         self.needles: dict[bytes, list[bytes]] = {}
-        for needle in needles:
-            self.needles.setdefault(needle[3:5], []).append(needle)
+        for part, needle in needles:
+            self.needles.setdefault(part, []).append(needle)
         self.texts = texts
 
     def of_bytes(self, content: bytes, name: str) -> list[str]:
-        near = [needle for middle, needles in self.needles.items() if middle in content for needle in needles]
+        near = [needle for part, needles in self.needles.items() if part in content for needle in needles]
         found = [f"{name}: {needle!r}" for needle in near if needle in content][:3]
         if content[:4] == b"PAR1":
             table = pq.read_table(io.BytesIO(content))
