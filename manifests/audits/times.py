@@ -129,11 +129,12 @@ def places_left_out(tied: Sample) -> Outcome:
         return None
     left = outcomes - predict_from_all(sample.feature_columns(), outcomes, sample.blocks)
     for alike, pair, near in sorted(hits, key=lambda hit: -hit[0]):
-        beyond = _alike(_beyond(left, [c.normal for c in pair]), near)[0]
+        if _alike(_beyond(left, [c.normal for c in pair]), near)[0] <= ALIKE:
+            continue
         cells = np.asarray(sum((c.places * CELLS).astype(np.int64) * CELLS**i for i, c in enumerate(pair)))
         cure = KeepTogether(sample.units(cells))
         stake = at_stake(sample, cure)
-        if beyond > ALIKE and stake and stake[1] - stake[2] > 0.2 * (1.0 - stake[1]):
+        if stake and stake[1] - stake[2] > 0.2 * (1.0 - stake[1]):
             a, b = (c.name for c in pair)
             parts = [f"pd.qcut(table[{name!r}], {CELLS}, labels=False)" for name in (a, b)]
             cell = f"{parts[0]} * {CELLS} + {parts[1]}"
