@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,17 @@ def _times_tested(trial: Trial) -> IntArray:
     return np.bincount(np.concatenate([test for _, test in trial.pairs]), minlength=trial.n)
 
 
-def _class_counts(trial: Trial) -> IntArray:
-    """Return the rows of each class that each pair tests."""
+def _class_counts(trial: Trial, sides: Iterable[Any]) -> IntArray:
+    """Return the rows of each class on each of some sides."""
     y = _y(trial)
-    return np.array([np.bincount(y[test], minlength=y.max() + 1) for _, test in trial.pairs])
+    return np.array([np.bincount(y[side], minlength=y.max() + 1) for side in sides])
+
+
+def _have_class_shares(trial: Trial, sides: Iterable[Any]) -> bool:
+    """Return whether each side has its share of every class, rounded up or down; times n, so in whole numbers."""
+    counts = _class_counts(trial, sides)
+    wanted = np.outer(counts.sum(axis=1), np.bincount(_y(trial)))
+    return bool((np.abs(counts * trial.n - wanted) < trial.n).all())
 
 
 def _of_each(fits: Callable[[Trial, IntArray, IntArray], Any]) -> Run:
@@ -67,7 +74,13 @@ check("makes folds whose sizes differ by at most 1", "even_sizes")(
     lambda trial: _spread([test.size for _, test in trial.pairs]) <= 1
 )
 check("makes folds whose counts of every class differ by at most 1", "even_classes")(
-    lambda trial: _spread(_class_counts(trial)) <= 1
+    lambda trial: _spread(_class_counts(trial, (test for _, test in trial.pairs))) <= 1
+)
+check("tests each class's share of rows, rounded up or down", "draws_class_shares")(
+    lambda trial: _have_class_shares(trial, (test for _, test in trial.pairs))
+)
+check("gives each part its share of every class, rounded up or down", "exact_class_parts")(
+    lambda trial: _have_class_shares(trial, (trial.labels == code for code in trial.splitter.part_codes().values()))
 )
 check("keeps every group on one side", "groups_whole")(_of_each(lambda trial, *pair: _apart(_groups(trial), *pair)))
 check("keeps every level of every entity on one side", "entities_apart")(
@@ -147,13 +160,6 @@ def _draws_groups(trial: Trial) -> bool:
     return all(np.unique(counts[groups == group]).size == 1 for counts in drawn for group in np.unique(groups))
 
 
-@check("tests each class's share of rows, rounded up or down", "draws_class_shares")
-def _draws_class_shares(trial: Trial) -> bool:
-    # All times n, so that shares are compared in whole numbers.
-    wanted = np.bincount(_y(trial)) * trial.pairs[0][1].size
-    return bool((np.abs(_class_counts(trial) * trial.n - wanted) < trial.n).all())
-
-
 @check("gives every row a part, trains on train and tests the parts of code 0 and above", "parts")
 def _parts(trial: Trial) -> bool:
     labels, codes = trial.labels, trial.splitter.part_codes()
@@ -167,15 +173,6 @@ def _exact_parts(trial: Trial) -> bool:
     codes, shares = trial.splitter.part_codes().values(), trial.fresh.bin_shares().tolist()
     rows = [np.sum(trial.labels == code) for code in codes]
     return all(abs(n - share * trial.n) < 1 + 1e-6 for n, share in zip(rows, shares, strict=True))
-
-
-@check("gives each part its share of every class, rounded up or down", "exact_class_parts")
-def _exact_class_parts(trial: Trial) -> bool:
-    labels, y = trial.labels, _y(trial)
-    codes = trial.splitter.part_codes().values()
-    counts = np.array([np.bincount(y[labels == code], minlength=y.max() + 1) for code in codes])
-    wanted = np.outer(counts.sum(axis=1), np.bincount(y))
-    return bool((np.abs(counts * trial.n - wanted) < trial.n).all())
 
 
 @check("makes other folds in every repeat", "repeats_differ")

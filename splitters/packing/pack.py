@@ -90,9 +90,6 @@ Effort = int | Literal["max"]
 DEFAULT_EFFORT = 16
 HIGH_EFFORT = 64  # from here on large entries are moved by a population of packings as well
 MOST_EFFORT = 400
-MOST_PATIENCE = 30
-MOST_STARTS = 3
-MOST_STARTS_OF_FEW = 50
 NODES = 3_000  # of branch and bound by default: a tenth of a second, about
 FEW, FEW_A_BIN = 20, 6  # with no more entries an optimiser ends at the same packing whatever the seed
 MOVABLE = 256  # entries a bin, the smallest, that exchanges choose from where there are very many
@@ -118,16 +115,16 @@ def pack_to(
     """
     few = aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins)
     if few and effort == "max":
-        return best_of_few(aim, stream, MOST_STARTS_OF_FEW, BUDGET)
+        return best_of_few(aim, stream, 50, BUDGET)
     if exact and effort != "max" and effort >= DEFAULT_EFFORT and aim.sizes.size <= FEW:
         return best_of_few(aim, stream, effort, NODES * NODE)
     if few and effort != "max":
         return one_of_few(aim, stream, effort, close=close and aim.sizes.size >= LEAST_CLOSE)
     kind = kinds(np.column_stack([aim.sizes, aim.table]))
     dealt, movable = deal_identical(kind, aim.shares, stream), _movable(aim, kind)
-    packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(MOST_STARTS if effort == "max" else 1)]
+    packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(3 if effort == "max" else 1)]
     for packing in packings:
-        packing.improve(*((MOST_EFFORT, MOST_PATIENCE) if effort == "max" else (effort,)))
+        packing.improve(*((MOST_EFFORT, 30) if effort == "max" else (effort,)))
     best = min(packings, key=lambda packing: packing.cost)
     if (effort == "max" or effort >= HIGH_EFFORT) and fits(best.aim):
         packing = Packing(best.aim, Population(best.aim, best.bins, stream).search(), stream, movable)

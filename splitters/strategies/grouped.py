@@ -76,7 +76,8 @@ class GroupPacker(LabelSplitter):
         parts, n_groups = self.part_codes(), rows.n_groups
         name, n_bins = ("parts", len(parts)) if parts else ("n_splits", self.n_splits)
         check_count(name, n_bins, least=2, most=n_groups, among=f"{n_groups:,} groups")
-        check_effort(self.effort)
+        if self.effort != "max":
+            check_count("effort", self.effort, least=1)
         if self.size_weight != "relative":
             check_number("size_weight", self.size_weight, "such as 1.0, or 'relative'")
         published_by(self.optimiser)
@@ -89,12 +90,6 @@ class GroupPacker(LabelSplitter):
                     f"class {shown(repr(rows.levels[rarest]))} lies in {holding[rarest]:,} of {n_groups:,} groups, "
                     f"fewer than {name}={n_bins}; choose fewer, or rare='spread' (--param rare=spread)."
                 )
-
-
-def check_effort(effort: Any) -> None:
-    """Raise SplitError unless ``effort`` is "max" or a number of rounds."""
-    if not (isinstance(effort, str) and effort == "max"):
-        check_count("effort", effort, least=1)
 
 
 def published_by(optimiser: Any) -> Published | None:
@@ -225,7 +220,8 @@ class BalancedKFold(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        check_effort(self.effort)
+        if self.effort != "max":
+            check_count("effort", self.effort, least=1)
 
 
 # Distances that are equal on paper differ in their last bits; the border lies where no measured distance does.

@@ -143,8 +143,7 @@ class TimeSplit(PartSplitter):
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that were known before every time in ``test``."""
-        in_time: NDArray[np.bool_] = rows.known[train] < rows.time[test].min()
-        return train[in_time]
+        return train[np.flatnonzero(rows.known[train] < rows.time[test].min())]
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
