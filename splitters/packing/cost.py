@@ -38,13 +38,15 @@ def edges_of(ascending: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
         n_alone = len(alone)
         for first, stop in sorted(heavy, key=lambda span: (span[0] - span[1], span)):
             more = sorted([*alone, (first, stop)])
-            if _largest(_between(more, n), bins - len(more), fewest) <= stop - first:
+            between, others = _between(more, n), bins - len(more)
+            shares = zip(between, _shares(between, others, fewest), strict=True)
+            if len(between) <= others and all((b - a) / share <= stop - first for (a, b), share in shares):
                 alone = more
         if len(alone) == n_alone:
             break
     # Of each stretch where its bins begin, but for the first: an end of the number that stands there, the nearer one.
-    shares, cuts = _shares(stretches, left, fewest), {0, n}.union(*alone)
-    for (first, stop), share in zip(stretches, shares, strict=True):
+    cuts = {0, n}.union(*alone)
+    for (first, stop), share in zip(stretches, _shares(stretches, left, fewest), strict=True):
         ranks = _steps(first, stop, stop - first, share)[1:]
         for rank, span in zip(ranks, _spans(ascending, ranks), strict=True):
             if inside := [(abs(end - rank), end) for end in span if first < end < stop]:
@@ -84,14 +86,6 @@ def _shares(stretches: Sequence[Span], bins: int, fewest: int) -> list[int]:
         if able:
             shares[max(able, key=lambda i: sizes[i] / shares[i])] += 1
     return shares
-
-
-def _largest(stretches: Sequence[Span], bins: int, fewest: int) -> float:
-    """Return the rows of the largest bin where all stretches are cut evenly; infinite where bins are too few."""
-    if len(stretches) > bins:
-        return math.inf
-    shares = zip(stretches, _shares(stretches, bins, fewest), strict=True)
-    return max(((stop - first) / share for (first, stop), share in shares), default=0.0)
 
 
 FloatArray = NDArray[np.float64]
