@@ -241,10 +241,7 @@ class DrawSplitter(Splitter):
 
 
 class PairSplitter(Splitter):
-    """A strategy whose (train, test) pairs follow no label and no draw: they are stored as they are.
-
-    Promises: no row is in both sides of a pair.
-    """
+    """A strategy whose (train, test) pairs, which share no row, follow no label and no draw: they are stored."""
 
     kind = "pairs"
     promises = frozenset({"disjoint"})

@@ -65,10 +65,7 @@ class Stream:
         return keys.view(np.int64)
 
     def _keys(self, rows: int, n: int, shift: int = 0) -> tuple[NDArray[np.uint64], np.uint64]:
-        """Return ``rows`` times random integers with 0..n-1 in their low bits, and a mask of these bits.
-
-        Sorted they are permutations. The highest ``shift`` bits are free.
-        """
+        """Return ``rows`` times random integers that end in 0..n-1, below ``shift`` free bits; and a mask of ends."""
         positions = np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
         keys = self.raw(rows * n).reshape(rows, n)
         keys >>= np.uint64(shift)

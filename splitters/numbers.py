@@ -23,10 +23,7 @@ def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
 
 
 def plain_numbers(value: Any) -> Any:
-    """Return NumPy's numbers as Python's, alone or inside mappings, lists and tuples; what holds none as it is.
-
-    Of single precision the number that was written: 0.2, not 0.20000000298.
-    """
+    """Return NumPy's numbers, also in mappings, lists and tuples, as Python's: of single precision 0.2, as written."""
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return float(str(value)) if value.dtype.kind == "f" else value.item()
     if type(value) not in (dict, list, tuple):

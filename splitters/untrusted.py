@@ -26,10 +26,7 @@ class UntrustedNameError(SplitError):
 
 @dataclass(frozen=True)
 class Role:
-    """What a name must stand for: a class of ``base`` with these methods, or one of ``others``; or a function.
-
-    ``remedy`` ends every refusal.
-    """
+    """What a name must stand for: a class of ``base`` with these methods, or one of ``others``; or a function."""
 
     what: str
     methods: tuple[str, ...]
@@ -233,10 +230,7 @@ TOO_MANY = f"there are more than {MOST_VALUES:,} values; keep long lists in a ta
 
 
 def read_document(text: str) -> Any:
-    """Return the plain values in a YAML or JSON text; ValueError for what is neither.
-
-    Nor may they be nested more than 50 deep, or more than two million with their names, however short the text.
-    """
+    """Return the plain values in a YAML or JSON text; ValueError for what is neither, too deep or too much."""
     import yaml
 
     counts = dict[int, int]()

@@ -159,10 +159,7 @@ class Aim:
     def costs_of(
         self, sums: FloatArray, empty: float, bins: Any = slice(None), scarce: Sequence[int] = ()
     ) -> FloatArray:
-        """Return the cost of ``bins`` with these sums of ``vectors`` (1 + columns, ...); ``empty`` without rows.
-
-        Only columns that are ``scarce`` cost where they are missing.
-        """
+        """Return the cost of ``bins`` by their sums of ``vectors``, ``empty`` without rows; ``scarce`` may lack."""
         rows = sums[0]
         squares = np.zeros(rows.shape)
         for excess in sums[1:]:  # column after column, so that every machine adds in this order

@@ -29,10 +29,7 @@ def kinds(table: IntArray) -> IntArray:
 
 
 def deal_identical(kind: IntArray, shares: FloatArray, stream: Stream) -> IntArray:
-    """Return a bin for as many entries of each kind as go to every bin in its share, and -1 for the others.
-
-    Of m entries of a kind, bin f gets floor(m * shares[f]), which ones at random. O(n log n).
-    """
+    """Return bin f for floor(m * shares[f]) of the m entries of each kind, at random, and -1 for the others."""
     shuffled = stream.permutation(kind.size)
     order = shuffled[stable_order(kind[shuffled])]
     counts = np.bincount(kind)

@@ -280,7 +280,6 @@ class SpatialBlockKFold(PairSplitter):
         return replace(rows, groups=encode(number.reshape(-1), "blocks")[0])
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield each fold's (rows of other blocks beyond the buffer, rows of its blocks), positions ascending."""
         folds = BalancedGroupKFold(self.n_splits, random_state=self.random_state).decide(rows)
         for fold in range(self.n_splits):
             test = np.flatnonzero(folds == fold)

@@ -142,7 +142,6 @@ class TimeSplit(PartSplitter):
         return labels
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
-        """Return those of ``train`` that were known before every time in ``test``."""
         return train[np.flatnonzero(rows.known[train] < rows.time[test].min())]
 
     def _check(self, rows: Rows) -> None:
@@ -174,7 +173,6 @@ class LeaveLastOut(PairSplitter):
         self.n_splits = n_splits
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield each split's (earlier rows of each group, its rows of one time), positions ascending."""
         first, later_ones = self._places(rows)
         for left in range(self.n_splits - 1, -1, -1):
             yield np.flatnonzero(first | (later_ones > left)), np.flatnonzero(~first & (later_ones == left))
@@ -228,7 +226,6 @@ class PurgedKFold(PairSplitter):
         return ((block,) for block in range(self.n_splits))
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield each split's (what may be learnt from, tested blocks), positions ascending."""
         order = stable_order(rows.time)
         n_blocks = int(getattr(self, self.blocks))
         inner = nearest_begins(rows.times, np.arange(1, n_blocks) * rows.n // n_blocks)
