@@ -124,6 +124,11 @@ class Rows:
         return stable_order(self.y)
 
     @cached_property
+    def by_time(self) -> IntArray:
+        """The positions of the rows by ascending time, ties by position; sorted once. O(n log n)."""
+        return stable_order(self.time)
+
+    @cached_property
     def times(self) -> NDArray[Any]:
         """The times in ascending order, sorted once. O(n log n), and O(n) where the rows are in order of time."""
         numbers = self.time.view(np.int64) if self.time.dtype.kind == "M" else self.time

@@ -12,7 +12,7 @@ import numpy as np
 from evenfold.splitters.base import Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import IntArray, Stream
-from evenfold.splitters.numbers import check_count, label_type, stable_order
+from evenfold.splitters.numbers import check_count, label_type
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.times import Calendar, calendar_units, gap_of, later, rows_in, unit_and_zone
 from numpy.typing import NDArray
@@ -77,13 +77,12 @@ class ForwardChaining(PairSplitter):
         if self.every is None:
             starts = nearest_begins(rows.times, rows.n - np.arange(self.n_splits, 0, -1) * self._test_size(rows.n))
         # A stretch begins where a time begins: which rows are in it, their times alone say, without an order of rows.
-        usable, order = later(rows.known, self.gap), None
+        usable = later(rows.known, self.gap)
         for begin, end in pairwise([*rows.times[starts], None]):
             test = np.flatnonzero(rows.time >= begin if end is None else (rows.time >= begin) & (rows.time < end))
             before = usable < begin
             if self.max_train_size is not None:
-                order = stable_order(rows.time) if order is None else order
-                before[order[before[order]][: -self.max_train_size]] = False
+                before[rows.by_time[before[rows.by_time]][: -self.max_train_size]] = False
             yield without_groups_of(test, np.flatnonzero(before), rows.together()), test
 
     def _begins(self, rows: Rows) -> IntArray:
@@ -138,7 +137,7 @@ class TimeSplit(PartSplitter):
         starts = nearest_begins(rows.times, np.cumsum([sizes[name] for name in parts[:-1]]))
         labels = np.empty(rows.n, dtype=label_type(len(parts)))
         sizes_by_time = np.diff(starts, prepend=0, append=rows.n)
-        labels[stable_order(rows.time)] = np.repeat([codes[name] for name in parts], sizes_by_time)
+        labels[rows.by_time] = np.repeat([codes[name] for name in parts], sizes_by_time)
         return labels
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
@@ -226,30 +225,26 @@ class PurgedKFold(PairSplitter):
         return ((block,) for block in range(self.n_splits))
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        order = stable_order(rows.time)
         n_blocks = int(getattr(self, self.blocks))
         inner = nearest_begins(rows.times, np.arange(1, n_blocks) * rows.n // n_blocks)
         bounds = [0, *inner.tolist(), rows.n]
         for tested in self._tested():
-            test = np.sort(np.concatenate([order[bounds[block] : bounds[block + 1]] for block in tested]))
-            yield self._kept(rows, order, np.delete(np.arange(rows.n), test), test), test
+            test = np.sort(np.concatenate([rows.by_time[bounds[block] : bounds[block + 1]] for block in tested]))
+            yield self.trainable(rows, np.delete(np.arange(rows.n), test), test), test
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` whose labels overlap no tested stretch, out of reach of it and of its groups."""
-        return self._kept(rows, stable_order(rows.time), train, test)
-
-    def _kept(self, rows: Rows, order: IntArray, train: IntArray, test: IntArray) -> IntArray:
         tested, usable = np.zeros((2, rows.n), dtype=np.bool_)
         tested[test], usable[train] = True, True
         # Tested blocks that touch are one stretch: nothing has to be purged between them.
-        edges = np.flatnonzero(np.diff(tested[order].astype(np.int8), prepend=0, append=0))
+        edges = np.flatnonzero(np.diff(tested[rows.by_time].astype(np.int8), prepend=0, append=0))
         for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            usable &= self._apart(rows, order, first, stop)
+            usable &= self._apart(rows, first, stop)
         return without_groups_of(test, np.flatnonzero(usable), rows.together())
 
-    def _apart(self, rows: Rows, order: IntArray, first: int, stop: int) -> Any:
+    def _apart(self, rows: Rows, first: int, stop: int) -> Any:
         """Return which rows are known before the stretch of these ranks, or happen after its labels are known."""
-        stretch = order[first:stop]
+        order, stretch = rows.by_time, rows.by_time[first:stop]
         n_before, n_after = rows_in(self.gap), rows_in(self.embargo)
         before = later(rows.known, self.gap if n_before is None else 0) < rows.time[stretch].min()
         after = rows.time > later(rows.known[stretch].max(), self.embargo if n_after is None else 0)
