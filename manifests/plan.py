@@ -221,7 +221,7 @@ class Plan:
         if self.packs_groups:
             table, parted, rest = self._groups_to_pack()
             assert isinstance(self.splitter, LabelSplitter)
-            codes = _among_all(self.splitter.decide(rest), parted, len(table.values))
+            codes = _among_all(self.splitter.assign(rest), parted, len(table.values))
             membership: Membership = Labels.of(codes[table.groups], self.splitter)
             groups: pa.Table | None = table.group_table(codes.reshape(codes.shape[0], -1))
             state = first_state(self.splitter, table, membership, self.spec.locked_share)
@@ -296,7 +296,7 @@ class Plan:
         places = np.arange(rows.n) if parted is None else parted[1]
         left = rows if parted is None else rows.take(places)
         if isinstance(self.splitter, LabelSplitter):
-            return Labels.of(_among_all(self.splitter.decide(left), parted, rows.n), self.splitter)
+            return Labels.of(_among_all(self.splitter.assign(left), parted, rows.n), self.splitter)
         codes = _among_all(np.zeros(left.n, dtype=np.int16), parted, rows.n)
         if isinstance(self.splitter, DrawSplitter):
             drawn = Draws(codes, self.splitter, keys, rows.y, rows.groups)

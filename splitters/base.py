@@ -105,7 +105,9 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         return request
 
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
-        """Return the rows as this strategy may see them, checked against its needs and parameters."""
+        """Return the rows as this strategy may see them, checked against its needs and parameters; or such ``X``."""
+        if isinstance(X, Rows):
+            return X
         rows = self.prepared(Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles))
         self.check(rows)
         return rows
@@ -180,22 +182,18 @@ class LabelSplitter(Splitter):
 
     def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> NDArray[Any]:
         """Return the fold of each row: int16, or int32 where there are more than 32,767 folds."""
-        return self.decide(self.rows(X, y, groups, **roles))
-
-    def decide(self, rows: Rows) -> NDArray[Any]:
-        """Return the fold of each checked row, as ``assign`` does."""
-        labels = self.labels(rows, self._stream(LABELS))
+        labels = self.labels(self.rows(X, y, groups, **roles), self._stream(LABELS))
         return labels.astype(label_type(int(labels.max()) + 1), copy=False)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each fold's (rest, fold), or each part's (train, part); O(n) memory a pair, positions ascending."""
-        labels, parts = self.decide(rows), self.part_codes()
+        labels, parts = self.assign(rows), self.part_codes()
         n_folds = self._n_pairs() * len(labels) // labels.size  # of one repeat; 0 where the rows decide it
         return pairs_of_labels(labels, codes_tested(labels, parts, n_folds), parts=bool(parts))
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
         number = sum(code >= 0 for code in self.part_codes().values()) or getattr(self, "n_splits", 0)
-        return int(number) if number or rows is None else int(self.decide(rows).max()) + 1
+        return int(number) if number or rows is None else int(self.assign(rows).max()) + 1
 
     def _check(self, rows: Rows) -> None:
         if hasattr(self, "n_splits"):  # else as many as rows or groups make

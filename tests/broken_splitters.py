@@ -213,7 +213,8 @@ class BySet(BalancedGroupKFold):
 
 class Relabelled(KFold):  # gives a caller who asks for labels others than it splits by
     def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Any:
-        return super().assign(X, y, groups, **roles)[::-1]
+        labels = super().assign(X, y, groups, **roles)
+        return labels if isinstance(X, Rows) else labels[::-1]
 
 
 class ByThreads(KFold):  # makes other folds where other numbers of threads are set
@@ -313,7 +314,7 @@ class ByPosition(HashSplit):  # hashes the key and the number of rows
 
 
 def look_at_the_locked(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:  # train the last split on one locked row
-    return [*pairs[:-1], (np.append(pairs[-1][0], splitter.locked_of(rows)[0]), pairs[-1][1])]
+    return [*pairs[:-1], (np.append(pairs[-1][0], splitter.locked(rows)[0]), pairs[-1][1])]
 
 
 learn_less = first(lambda train, test: (train[1:], test))

@@ -227,4 +227,4 @@ def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray
     keys = None if manifest.keys is None else manifest.keys.take(pa.array(manifest.in_use.unlocked))
     if keys is not None and not plan.table.select(plan.key).equals(keys.cast(plan.table.select(plan.key).schema)):
         raise SplitError(f"the keys of the rows are not those of {manifest.name} {manifest.version}.")
-    return np.asarray(again.decide(plan.rows()))[:, manifest.membership.n_repeats :]
+    return np.asarray(again.assign(plan.rows()))[:, manifest.membership.n_repeats :]

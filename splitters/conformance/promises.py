@@ -274,7 +274,7 @@ def _rest_as_alone(trial: Trial) -> bool:
 @check("keeps the locked rows out of every pair, and nearly the asked share of them", "locked_apart")
 def _locked_apart(trial: Trial) -> bool:
     rows = trial.fresh.rows(**trial.given)
-    locked = trial.fresh.locked_of(rows)
+    locked = trial.fresh.locked(rows)
     untouched = all(not np.isin(side, locked).any() for pair in trial.pairs for side in pair)
     # Rows of a time, a group or a block are locked together, so the share may be missed by one of those.
     together = rows.groups if rows.time is None else rows.time

@@ -55,9 +55,9 @@ class GroupPacker(LabelSplitter):
         return np.array(codes)[bins] if codes else bins
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
-        """Return how even the split of rows (``X`` may be checked ones) is, and could be; a proof may take seconds."""
-        rows = X if isinstance(X, Rows) else self.rows(X, y, groups)
-        return self.judge(rows, self.decide(rows))
+        """Return how even the split of these rows is, and could be; a proof may take some seconds."""
+        rows = self.rows(X, y, groups)
+        return self.judge(rows, self.assign(rows))
 
     def judge(self, rows: Rows, labels: IntArray) -> PackReport:
         """Return the same report on labels that are decided already, one per row; every group has one label."""
@@ -76,7 +76,7 @@ class GroupPacker(LabelSplitter):
         parts, n_groups = self.part_codes(), rows.n_groups
         name, n_bins = ("parts", len(parts)) if parts else ("n_splits", self.n_splits)
         check_count(name, n_bins, least=2, most=n_groups, among=f"{n_groups:,} groups")
-        if self.effort != "max":
+        if str(self.effort) != "max":  # not compared: an array is answered in a sentence
             check_count("effort", self.effort, least=1)
         if self.size_weight != "relative":
             check_number("size_weight", self.size_weight, "such as 1.0, or 'relative'")
@@ -219,7 +219,7 @@ class BalancedKFold(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if self.effort != "max":
+        if str(self.effort) != "max":  # not compared: an array is answered in a sentence
             check_count("effort", self.effort, least=1)
 
 
@@ -280,7 +280,7 @@ class SpatialBlockKFold(PairSplitter):
         return replace(rows, groups=encode(number.reshape(-1), "blocks")[0])
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        folds = BalancedGroupKFold(self.n_splits, random_state=self.random_state).decide(rows)
+        folds = BalancedGroupKFold(self.n_splits, random_state=self.random_state).assign(rows)
         for fold in range(self.n_splits):
             test = np.flatnonzero(folds == fold)
             yield self.trainable(rows, np.flatnonzero(folds != fold), test), test

@@ -74,13 +74,13 @@ class Repeated(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         strategy = self.inner()
-        first = strategy.decide(rows)
+        first = strategy.assign(rows)
         repeats, other = {_partition(first): first}, clone(strategy)
         other.takes_best = False
         for repeat in range(1, self.n_repeats):
             for attempt in range(TRIES):
                 seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
-                labels = other.set_params(random_state=seed).decide(rows)
+                labels = other.set_params(random_state=seed).assign(rows)
                 repeats.setdefault(_partition(labels), labels)
                 if len(repeats) > repeat:
                     break
@@ -193,33 +193,28 @@ class Holdout(Splitter):
         return strategy_of(self.strategy, self.random_state)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        rest = self._rest(rows)
+        rest = self.rest(rows)
         return ((rest[train], rest[test]) for train, test in self.inner().pairs(rows.take(rest)))
 
     def locked(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
         """Return the positions of the locked rows, ascending."""
-        return self.locked_of(self.rows(X, y, groups, **roles))
+        rows = self.rows(X, y, groups, **roles)
+        return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
 
     def rest(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
         """Return the positions of the rows that the strategy splits, ascending."""
-        return self._rest(self.rows(X, y, groups, **roles))
-
-    def locked_of(self, rows: Rows) -> IntArray:
-        """Return the positions of the locked rows among checked rows, ascending."""
-        return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
-
-    def _rest(self, rows: Rows) -> IntArray:
-        return rest_of(self.inner(), rows, self.locked_of(rows))
+        rows = self.rows(X, y, groups, **roles)
+        return rest_of(self.inner(), rows, self.locked(rows))
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
         if rows is not None:
-            return self.inner()._n_pairs(rows.take(self._rest(rows)))
+            return self.inner()._n_pairs(rows.take(self.rest(rows)))
         with suppress(Exception):  # whatever the strategy raises without rows, it has to see them
             return self.inner().get_n_splits()
         return 0
 
     def _check(self, rows: Rows) -> None:
-        self.inner().check(rows.take(self._rest(rows)))
+        self.inner().check(rows.take(self.rest(rows)))
 
 
 @follows("version", "parts", "_n_pairs")
@@ -273,7 +268,7 @@ class Crossed(LabelSplitter):
         if locked:
             rest = np.setdiff1d(rest, locked_rows(left, locked, Stream(seed, HOLDOUT)))
         strategy.check(left.take(rest))
-        decided = strategy.decide(left.take(rest))
+        decided = strategy.assign(left.take(rest))
         among = np.full(usable.size, LOCKED, dtype=decided.dtype)
         among[rest] = decided
         codes = np.full(rows.n, LEFT_OUT, dtype=decided.dtype)

@@ -82,7 +82,7 @@ def test_what_is_decided_by_the_table_of_groups_needs_no_rows(splitter: Splitter
     rows = splitter.rows(np.empty((400, 0)), y if splitter.needs.y != "ignored" else None, groups)
     sizes, table, weights = table_to_pack(rows)
     known = GroupRows(400, groups=np.arange(rows.n_groups), sizes=sizes, table=table, weights=weights)
-    assert np.array_equal(splitter.decide(known)[rows.groups], splitter.decide(rows))
+    assert np.array_equal(splitter.assign(known)[rows.groups], splitter.assign(rows))
 
 
 X, Y = np.zeros((30, 1)), np.arange(30) % 2
