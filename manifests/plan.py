@@ -18,7 +18,7 @@ from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.wrappers import LOCKING_VERSION, locked_rows, rest_of
 from numpy.typing import NDArray
 
-from .fields import Algorithm, EngineName, LockedPart
+from .fields import Algorithm, EngineName
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs, require_one_fold
 from .spec import Columns, SplitSpec, name_of, read_spec, require_roles
@@ -236,8 +236,14 @@ class Plan:
     def _by_rows(self, keys: pa.Table | None) -> tuple[Membership, pa.Table | None, State | None]:
         splitter, locked = self.splitter, self.spec.locked_share
         if isinstance(splitter, HashSplit) and keys is not None and not locked:
-            labels = Labels.of(_by_key(splitter, keys), splitter)
-            return labels, None, first_state(splitter, Rows(n=keys.num_rows), labels, locked)
+            n, kind = keys.num_rows, label_type(splitter.get_n_splits())
+            splitter.check(Rows(n=n))
+            if not splitter.fills(n):  # else the keys need not be looked at twice
+                splitter.check(Rows(n=n, key=key_values(keys)))
+            # In parts, for texts take several times the room as values of Python.
+            codes = [splitter.labels_of(key_values(part)).astype(kind) for part in slices(keys)]
+            labels = Labels.of(np.concatenate(codes), splitter)
+            return labels, None, first_state(splitter, Rows(n=n), labels, locked)
         rows, columns, groups = self.rows(), self.spec.columns, None
         membership = self._membership(rows, keys)
         if isinstance(membership, Labels) and rows.groups is not None:
@@ -264,9 +270,9 @@ class Plan:
         table = GroupTable(self.table, columns, needs)
         rows = table.rows()
         self.splitter.check(rows)
-        if self.spec.holdout is None:
+        if (holdout := self.spec.holdout) is None:
             return table, None, rows
-        locked = _locked_among(rows, self.spec.holdout)
+        locked = locked_rows(rows, holdout.fraction, Stream(holdout.seed, HOLDOUT))
         mask = np.ones(rows.n_groups, dtype=np.bool_)
         mask[locked] = False
         left = self.table.filter(pa.array(mask[table.groups]))
@@ -276,9 +282,9 @@ class Plan:
 
     def _parted(self, rows: Rows) -> Parted | None:
         """Return the positions of the locked rows, and of those left to split; None where nothing is locked."""
-        if self.spec.holdout is None:
+        if (holdout := self.spec.holdout) is None:
             return None
-        locked = _locked_among(rows, self.spec.holdout)
+        locked = locked_rows(rows, holdout.fraction, Stream(holdout.seed, HOLDOUT))
         # Not all others: what time or groups keep from being learnt from beside the locked rows is in neither.
         rest = rest_of(self.splitter, rows, locked)
         self.splitter.check(rows.take(rest))
@@ -302,20 +308,6 @@ class Plan:
             drawn = Draws(codes, self.splitter, keys, rows.y, rows.groups)
             return replace(drawn, recorded=drawn.resamples)
         return Pairs(codes, tuple((places[train], places[test]) for train, test in self.splitter.pairs(left)))
-
-
-def _by_key(splitter: HashSplit, keys: pa.Table) -> NDArray[Any]:
-    """Return the label of each key, a stretch at a time: texts take several times the room as values of Python."""
-    n, labels = keys.num_rows, label_type(splitter.get_n_splits())
-    splitter.check(Rows(n=n))
-    if not splitter.fills(n):  # else the keys need not be looked at twice
-        splitter.check(Rows(n=n, key=key_values(keys)))
-    return np.concatenate([splitter.labels_of(key_values(part)).astype(labels) for part in slices(keys)])
-
-
-def _locked_among(rows: Rows, holdout: LockedPart) -> NDArray[np.int64]:
-    """Return the rows, or the groups of a table of groups, that are locked first."""
-    return locked_rows(rows, holdout.fraction, Stream(holdout.seed, HOLDOUT))
 
 
 def _among_all(codes: NDArray[Any], parted: Parted | None, n: int) -> NDArray[Any]:
