@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.store.state import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
+from evenfold.splitters.numbers import by_appearance
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -196,11 +197,6 @@ def count_pairs(values: NDArray[Any]) -> float:
     return float((sizes * (sizes - 1.0) / 2.0).sum())
 
 
-def without_gaps(codes: Codes) -> Codes:
-    """Return codes of 0 and more, numbered in the same order so that all occur."""
-    return np.asarray((np.cumsum(np.bincount(codes) > 0) - 1)[codes])
-
-
 def level_means(values: Array, codes: Codes) -> Array:
     """Return the means of columns (rows by columns) in each level, of codes from 0 on that all occur."""
     sums = [np.bincount(codes, weights=column) for column in values.T]
@@ -230,7 +226,7 @@ class Effect(NamedTuple):
 def level_effect(outcomes: Array, codes: Codes) -> Effect:
     """Return how far levels differ beyond chance, by the F of a one-way analysis of variance."""
     present = codes >= 0
-    outcomes, levels = outcomes[present], without_gaps(codes[present])
+    outcomes, levels = outcomes[present], by_appearance(codes[present])
     n, k = levels.size, int(levels.max(initial=-1)) + 1
     if k < 2 or n - k < LEAST_LEVELS:
         return Effect()

@@ -257,14 +257,9 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
 
 
 def judged(
-    limits: Mapping[str, Gate | None],
-    checks: Mapping[str, Callable[[], Outcome]],
-    manifest: Any,
-    n_rows: int,
-    features: list[str],
-    reasons: Mapping[str, str] | None = None,
-    priced: Callable[[Found], Found] | None = None,
-) -> Audit:
+    limits: Mapping[str, Gate | None], checks: Mapping[str, Callable[[], Outcome]], manifest: Any, n_rows: int,
+    features: list[str], reasons: Mapping[str, str] | None = None, priced: Callable[[Found], Found] | None = None,
+) -> Audit:  # fmt: skip
     """Return what the checks came to beside their limits; every check that is not off is run once, in turn.
 
     A check that raises could not run, and the others are run; but OSError and MemoryError are raised, for they may be

@@ -25,7 +25,6 @@ from .sample import in_one_thread, predict_boosted
 MOST_SCORED, PIECES = 4_000, 4
 LEAST_ROWS = 40
 Rows = NDArray[np.int64]
-Built = tuple[pd.DataFrame, pd.DataFrame]  # the features of training rows and those of test rows
 
 
 Question = Literal["target_of_others", "features_of_others", "other_test_rows", "rows_made", "own_target", "unstable"]
@@ -127,7 +126,7 @@ class _Look:
             return False
         return not hasattr(self.build, "fit")
 
-    def built(self, data: pd.DataFrame) -> Built:
+    def built(self, data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the features of training and test rows; all rows and none where as many as went in do not come out."""
         from sklearn.base import clone
 
@@ -199,8 +198,8 @@ class _Look:
         if question in ("target_of_others", "own_target") or (points or 0.0) >= max(1.0, 2.0 * error):
             severity = "error"
         message = f"{what}: {amount(len(moved), 'column')}, {listed(listing, most=4)}{cost}; {cure}."
-        rest: Any = {"columns": top, "rows": rows[:10].tolist(), "points": points}
-        return Leak(question=question, severity=severity, message=message, **rest)
+        few = rows[:10].tolist()
+        return Leak(question=question, severity=severity, message=message, columns=top, rows=few, points=points)
 
     @cached_property
     def worth(self) -> tuple[float | None, float]:

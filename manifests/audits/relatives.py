@@ -102,8 +102,7 @@ def _sets(sample: Sample) -> list[list[Column]]:
         there = (a.codes >= 0) & (b.codes >= 0)
         both, by_chance = count_pairs((a.codes * b.n_levels + b.codes)[there]), shares[a] * shares[b] * pairs
         bound[i, j] = both >= max(LEAST_PAIRS, 3.0 * by_chance) and not are_one(a, b, SAME)
-    one, other = np.argwhere(bound).astype(np.int64).T
-    labels = joined_by(one, other, len(likely))
+    labels = joined_by(*np.argwhere(bound).T, len(likely))
     sets = [[likely[i] for i in np.flatnonzero(labels == label)] for label in np.unique(labels)]
     return [each for each in sets if len(each) > 1]
 

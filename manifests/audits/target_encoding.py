@@ -11,11 +11,12 @@ import pandas as pd
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING
+from evenfold.splitters.numbers import by_appearance
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.stats import binom, chi2, norm
 
-from .columns import Array, Codes, Column, correlation, f_chance, level_means, without_gaps
+from .columns import Array, Codes, Column, correlation, f_chance, level_means
 from .findings import DropFeatures, Found, Outcome, needed
 from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Sample
 from .times import is_clock
@@ -121,7 +122,7 @@ def _rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     along any rising or falling one, as ranks and tiers do.
     """
     present = (codes >= 0) & ~np.isnan(values)
-    levels, x, y = without_gaps(codes[present]), values[present], outcome[present]
+    levels, x, y = by_appearance(codes[present]), values[present], outcome[present]
     sizes = np.bincount(levels).astype(np.float64)
     several = sizes > 1
     if np.count_nonzero(several) < LEAST_LEVELS or sizes[several].sum() < 0.3 * values.size:

@@ -22,7 +22,6 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
 
-MOST_PARTS = 1_000
 # A row's rank in key order: no column of a table that is parted may begin with "fold".
 PLACE = "fold_place"
 
@@ -95,7 +94,7 @@ def partition(
         raise SplitError(f"the data have {listed(taken)}, and names that begin with 'fold' are ours; rename them.")
     labels = labels_of(whole, "a folder a fold")
     whole.split_number(0, repeat)
-    if len(labels.tested) > MOST_PARTS:
+    if len(labels.tested) > 1_000:
         raise SplitError(f"{len(labels.tested):,} folds make as many folders; export the folds instead.")
     lookup = whole.lookup(source)
     lookup.exact_rows()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.manifest import QUARANTINED, Manifest
+from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
+from evenfold.manifests.plan import in_key_order, used_columns
 from evenfold.manifests.store.state import State, cell_counts, group_table_of, held_of, levels_of, shares_of, to_balance
 from evenfold.manifests.tables.canonical import amount, numbered, verb
 from evenfold.manifests.tables.keys import key_values, positions_in
+from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import HashSplit, SplitError, Stream
 from evenfold.splitters.errors import shown
 from evenfold.splitters.kernels import EXTENDING, fill
@@ -22,12 +24,47 @@ from evenfold.splitters.packing.pack import pack_into
 from evenfold.splitters.strategies.given import share_of_key
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from .extend import Arrival
-
-
 Merged = Literal["quarantine", "accept"]
 Ints = NDArray[np.int64]
+NEW = -1  # the status of a row that the manifest does not know
+
+
+class Arrival:
+    """The used columns of the data in key order, each row beside the manifest.
+
+    ``known`` is each row's place in the manifest, ``status`` its status there, ``codes`` its codes (rows by repeats):
+    -1, NEW and -4 of new rows. ``gone`` are rows of the manifest that the data lack now, ``back`` deleted ones that
+    they hold again, ``waiting`` the keys of rows that are left out, because their targets are not known yet. Raises
+    SplitError for missing values and repeated keys.
+    """
+
+    def __init__(self, manifest: Manifest, data: Any, batch: bool) -> None:
+        assert manifest.keys is not None
+        self.batch, spec = batch, manifest.spec
+        used = used_columns(spec, replace(manifest.splitter.needs, fixed=False))  # nobody gives new rows a fold
+        if batch and spec.may_wait:
+            why = "a batch alone does not say which targets are known by now"
+            raise SplitError(f"{why}; pass the whole table, without batch.")
+        read = read_table(data, used, spec.types)
+        _, _, self.table, self.waiting = in_key_order(read, used, spec, manifest.types, manifest.keys)
+        self.keys = self.table.select(spec.key_names)
+        self.known = positions_in(manifest.keys, self.keys)
+        is_new = self.known < 0
+        places = np.maximum(self.known, 0)  # what is read of row 0 for a new row is not taken
+        self.status = np.where(is_new, NEW, manifest.status[places])
+        self.codes = np.where(is_new[:, None], UNKNOWN, manifest.membership.codes[places].astype(np.int64))
+        self.new, older = np.flatnonzero(is_new), self.known[~is_new]
+        if batch and older.size:
+            key = ", ".join(map(shown, self.keys.slice(int(np.argmin(is_new)), 1).to_pylist()[0].values()))
+            what = f"{older.size:,} of {amount(is_new.size, 'row')} of the batch {verb(older.size, 'is', 'are')} in the"
+            cure = "pass new rows only, or the whole table without batch"
+            raise SplitError(f"{what} manifest already (first key {key}); {cure}.")
+        absent = manifest.status != DELETED
+        absent[older] = False
+        self.gone = np.flatnonzero(absent & (not batch))
+        self.back = self.known[self.status == DELETED]
+        # A row that was deleted and stands in the data again is in use: extending sets its status back.
+        self.in_use = ~np.isin(self.status, (NEW, QUARANTINED))
 
 
 @dataclass(frozen=True)

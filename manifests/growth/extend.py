@@ -9,17 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import LOCKED, UNKNOWN
-from evenfold.manifests.plan import Plan, in_key_order, used_columns
+from evenfold.manifests.membership import LOCKED
+from evenfold.manifests.plan import Plan
 from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of, write_manifest
 from evenfold.manifests.tables.canonical import amount, digests_of, fingerprint, listed, verb
-from evenfold.manifests.tables.keys import positions_in
-from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Predefined, Repeated, SplitError, all_strategies
-from evenfold.splitters.errors import shown
 from numpy.typing import NDArray
 
-from .assign import Growth, Merged, grow
+from .assign import Arrival, Growth, Merged, grow
 
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
 
@@ -39,7 +36,6 @@ class Extension:
 
 # A table that lacks more of the known rows is more often cut short, or a month's alone, than really that much smaller.
 MOST_MISSING = 0.1
-NEW = -1  # the status of a row that the manifest does not know
 
 
 def extend(
@@ -156,47 +152,6 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: pa.Tab
         changes={**manifest.changes, **({generation: changes} if changes.num_rows else {})},
         waiting=arrival.waiting,
     )
-
-
-class Arrival:
-    """The used columns of the data in key order, each row beside the manifest.
-
-    ``known`` is each row's place in the manifest, ``status`` its status there, ``codes`` its codes (rows by repeats):
-    -1, NEW and -4 of new rows. ``gone`` are rows of the manifest that the data lack now, ``back`` deleted ones that
-    they hold again, ``waiting`` the keys of rows that are left out, because their targets are not known yet. Raises
-    SplitError for missing values and repeated keys.
-    """
-
-    def __init__(self, manifest: Manifest, data: Any, batch: bool) -> None:
-        assert manifest.keys is not None
-        self.batch, spec = batch, manifest.spec
-        used = used_columns(spec, replace(manifest.splitter.needs, fixed=False))  # nobody gives new rows a fold
-        if batch and spec.may_wait:
-            why = "a batch alone does not say which targets are known by now"
-            raise SplitError(f"{why}; pass the whole table, without batch.")
-        read = read_table(data, used, spec.types)
-        _, _, self.table, self.waiting = in_key_order(read, used, spec, manifest.types, manifest.keys)
-        self.keys = self.table.select(spec.key_names)
-        self.known = positions_in(manifest.keys, self.keys)
-        is_new = self.known < 0
-        # Of a new row row 0 is read here, and what is read is set next.
-        places = np.maximum(self.known, 0)
-        self.status, self.codes = manifest.status[places], manifest.membership.codes[places].astype(np.int64)
-        self.status[is_new], self.codes[is_new] = NEW, UNKNOWN
-        self.new, older = np.flatnonzero(is_new), self.known[~is_new]
-        if batch and older.size:
-            key = ", ".join(map(shown, self.keys.slice(int(np.argmin(is_new)), 1).to_pylist()[0].values()))
-            what = (
-                f"{older.size:,} of {amount(self.table.num_rows, 'row')} of the batch {verb(older.size, 'is', 'are')}"
-            )
-            cure = "pass new rows only, or the whole table without batch"
-            raise SplitError(f"{what} in the manifest already (first key {key}); {cure}.")
-        absent = manifest.status != DELETED
-        absent[older] = False
-        self.gone = np.flatnonzero(absent & (not batch))
-        self.back = self.known[self.status == DELETED]
-        # A row that was deleted and stands in the data again is in use: extending sets its status back.
-        self.in_use = ~np.isin(self.status, (NEW, QUARANTINED))
 
 
 WHOLE = frozenset({"exhaustive", "trains_on_rest"})
