@@ -19,7 +19,10 @@ from evenfold.flows.commands import deploying, manifests, operations, studies
 from evenfold.flows.commands.terminal import GATE_FAILED, Answer, OnceEach, command_of
 from evenfold.splitters.errors import EvenfoldError, SplitError
 from evenfold.tasks.requests import signature_of
+from evenfold.tasks.runtime.home import prepare_environment, redacted
+from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals, outage_of
 
+import evenfold
 from evenfold import flows
 
 app = typer.Typer(
@@ -35,9 +38,7 @@ app = typer.Typer(
 
 def _say_version(flag: bool) -> None:
     if flag:
-        from importlib.metadata import version
-
-        typer.echo(f"evenfold {version('evenfold')}")
+        typer.echo(f"evenfold {evenfold.__version__}")
         raise typer.Exit
 
 
@@ -48,8 +49,6 @@ def _asked_first(
     ] = False,
 ) -> None:
     """Set what Prefect and MLflow read at their import, before any command imports them."""
-    from evenfold.tasks.runtime.home import prepare_environment
-
     prepare_environment()
 
 
@@ -91,8 +90,6 @@ def main() -> None:
     sys.path.append(os.getcwd())
     # Of a home that is not there yet, which a step makes when it writes.
     warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
-    from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals, outage_of
-
     CALLED_WITH[:] = sys.argv[1:]
     try:
         with ending_at_signals():
@@ -104,8 +101,6 @@ def main() -> None:
         bad, failed = typed_wrongly or isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
         code = 2 if bad else 3 if failed else GATE_FAILED
         if message := _typers(error) if typed_wrongly else str(error):
-            from evenfold.tasks.runtime.home import redacted
-
             sys.stderr.write(f"evenfold: {redacted(message)}\n")
     sys.exit(code)
 

@@ -11,9 +11,15 @@ import pandas as pd
 from evenfold.estimates import Choice, Comparison, Confusion, Estimate, FoldScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.keys import WhichRows
+from evenfold.reports.evaluations.page import confusion_section
+from evenfold.reports.evaluations.pictures import importance_words
+from evenfold.reports.evaluations.words import encoding_words, kept_promises, look_words, notes_of, scores_line
+from evenfold.reports.texts import top_of_split
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.errors import Displayed, EvenfoldError, amount
 from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
+from evenfold.tasks.record.reading import read_evaluation
+from evenfold.tasks.record.tracker import tracker_of
 
 from evenfold import flows, reports
 
@@ -66,8 +72,6 @@ class SplitOutcome(Displayed, Outcome):
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        from evenfold.reports.texts import top_of_split
-
         return top_of_split(self.split.manifest(), self.balance, self.audit)
 
     def as_cv(self, frame: Any, rows: WhichRows = "all") -> ManifestCV:
@@ -174,14 +178,10 @@ class Evaluation(Measured):
 
     def predictions(self) -> pd.DataFrame:
         """Return every row's prediction of the model that did not see it, by its key; SplitError for draws."""
-        from evenfold.tasks.record.reading import read_evaluation
-
         return read_evaluation(self.run_id).predictions
 
     def page(self) -> Path:
         """Return where the page of its run lies, an HTML file: fetched where it is recorded elsewhere."""
-        from evenfold.tasks.record.tracker import tracker_of
-
         return tracker_of(self.split).fetch(self.run_id, "report.html")
 
     def estimator(self) -> Any:
@@ -216,9 +216,6 @@ class Evaluation(Measured):
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        from evenfold.reports.evaluations.pictures import importance_words
-        from evenfold.reports.evaluations.words import encoding_words, kept_promises, look_words, notes_of, scores_line
-
         split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
         left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
         notes = [
@@ -291,15 +288,11 @@ class LaterScore(Displayed, Outcome):
     @property
     def summary(self) -> str:
         """The model, the rows, every score and what must be known of them, in one line."""
-        from evenfold.reports.evaluations.words import scores_line
-
         what = f"{self.model.estimator} on the {self.rows:,} rows of {self.name}"
         return f"{what}: {'; '.join([scores_line(self.estimates), *self.notes])}"
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        from evenfold.reports.evaluations.page import confusion_section
-
         title = f"{self.model.title} on the {self.rows:,} rows of {self.name}"
         page = reports.Page(title, reports.Verdict.NONE, "", sections=confusion_section(self.confusion))
         return reports.beside_promises(page, self.estimates, self.promised, self.notes)

@@ -13,7 +13,7 @@ from evenfold.tasks import splits
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
 from evenfold.tasks.plans import check_columns, forget_plans, require_splittable, split_in
-from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
+from evenfold.tasks.record.splits import balance_of, read_split, record_split, split_run_of
 from evenfold.tasks.requests import AdoptFields, flat
 from evenfold.tasks.runtime.home import Settings, from_anywhere, prepare_environment
 from evenfold.tasks.runtime.progress import saying
@@ -123,6 +123,4 @@ def adopt(data: Any, folds: Any, *, engine: Engine = "prefect", **fields: Unpack
 def load_split(reference: Any) -> Manifest:
     """Return the manifest of ``name@1.1``, a name, a split_id or a plan_id, also from MLflow; SplitError for none."""
     prepare_environment()
-    from evenfold.tasks.record.splits import read_split
-
     return read_split(reference)

@@ -9,24 +9,18 @@ from typing import Annotated, Any, Literal, Unpack
 from evenfold.manifests.fields import Dialect, Format
 from evenfold.splitters.errors import SplitError, amount
 from evenfold.tasks import Home, parameters as of
+from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.requests import AdoptFields
 
-from evenfold import flows, manifests
+from evenfold import flows, manifests, reports
 
 from .terminal import OUTPUT, Answer, Words, option, show_json
 
 Pairs = dict[str, Any] | None
 
 
-def named(reference: Path | None) -> Path | None:
-    """Return the folder that a reference means: a path, or the name of a split."""
-    from evenfold.tasks.references import manifest_folder
-
-    return reference and manifest_folder(reference)
-
-
 NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
-ManifestFolder = Annotated[Path, option(NAMED, argument="MANIFEST", read=named)]
+ManifestFolder = Annotated[Path, option(NAMED, argument="MANIFEST", read=manifest_folder)]
 DataFile = Annotated[str, option("Parquet or CSV file, a folder or a glob of them.", argument="FILE")]
 Out = Annotated[Path, option("File to write.", names=OUTPUT)]
 Repeat = Annotated[int, option("Which repeat, from 0, of a file that holds one.")]
@@ -109,8 +103,8 @@ def _with_looks(verification: manifests.Verification, home: Home) -> manifests.V
 
 
 def diff(
-    a: Annotated[Path, option(NAMED, argument="A", read=named)],
-    b: Annotated[Path, option("Another.", argument="B", read=named)],
+    a: Annotated[Path, option(NAMED, argument="A", read=manifest_folder)],
+    b: Annotated[Path, option("Another.", argument="B", read=manifest_folder)],
     data: Annotated[str | None, option("File with the key and the target, to count by class.")] = None,
 ) -> Answer:
     """Say which rows moved, joined or left from manifest A to B, and what differs in their specifications.
@@ -210,13 +204,12 @@ def show(
     manifests.prove_files(header, manifest)
     if report is not None:
         from evenfold.manifests.tables.read import require_place
-        from evenfold.reports import Origin, report_html
 
         require_place(report, read=[data, *manifests.StoredManifest(manifest).files])
         split = manifests.read_manifest(manifest)
         findings = manifests.audit(split, data) if data else None
-        origin = Origin(Path(data).name if data else "")
-        page = report_html(split, manifests.measure(split, data), data, findings, origin)
+        origin = reports.Origin(Path(data).name if data else "")
+        page = reports.report_html(split, manifests.measure(split, data), data, findings, origin)
         manifests.write_whole(report, page)
     return Answer(header, partial(_print_header, report=report))
 

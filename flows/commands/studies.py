@@ -85,13 +85,12 @@ def compare(
     """
     from evenfold.flows.comparison import pair_of
     from evenfold.manifests.tables.read import require_place, write_whole
-    from evenfold.tasks.parameters import repeats_of
 
     from .show import show_page
 
     if output is not None:
         require_place(output)
-    fields["repeats"] = repeats_of(fields.get("repeats", "auto"))
+    fields["repeats"] = of.repeats_of(fields.get("repeats", "auto"))
     pair = pair_of(run_a, run_b, fields["repeats"])
     if not pair.recipes:  # nothing is fitted
         fields["engine"] = "plain"

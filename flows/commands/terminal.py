@@ -26,6 +26,7 @@ from evenfold.splitters.errors import SplitError
 from evenfold.tasks.parameters import Flag, run
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.progress import SAY, setting
+from pydantic import BaseModel
 from rich import progress as signs
 from rich.console import Console
 from rich.markup import escape
@@ -127,8 +128,6 @@ class Answer:
 
 def show_json(out: Words, came: Any) -> None:
     """Print a result as one JSON object."""
-    from pydantic import BaseModel
-
     out.print_json(came.model_dump_json() if isinstance(came, BaseModel) else json.dumps(came))
 
 
