@@ -131,7 +131,7 @@ def _reach(beside: Joined, rows: Ranks, groups_of_ranks: NDArray[np.int64]) -> P
     code_of[groups.groups] = codes
     if (code_of[groups.groups] != codes).any():  # as merged groups have rows of two codes
         return None
-    return splitter.judge(groups.rows(), code_of)
+    return splitter.report(groups.rows(), labels=code_of)
 
 
 def _attribute(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> AttributeBalance:

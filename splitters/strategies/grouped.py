@@ -54,13 +54,10 @@ class GroupPacker(LabelSplitter):
         codes = list(self.part_codes().values())
         return np.array(codes)[bins] if codes else bins
 
-    def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
-        """Return how even the split of these rows is, and could be; a proof may take some seconds."""
+    def report(self, X: Any = None, y: Any = None, groups: Any = None, labels: Any = None) -> PackReport:
+        """Return how even the split of these rows is, or their given labels; a proof may take some seconds."""
         rows = self.rows(X, y, groups)
-        return self.judge(rows, self.assign(rows))
-
-    def judge(self, rows: Rows, labels: IntArray) -> PackReport:
-        """Return the same report on labels that are decided already, one per row; every group has one label."""
+        labels = self.assign(rows) if labels is None else labels
         # Bins stand in the given order of the parts, as bin_shares() has them.
         bin_of = {code: number for number, code in enumerate(self.part_codes().values())}
         bins = np.zeros(rows.n_groups, dtype=np.int64)

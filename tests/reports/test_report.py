@@ -200,8 +200,8 @@ def test_parts_and_locked_rows_are_judged_by_their_own_shares() -> None:
     assert reach.size_term == pytest.approx((train / 0.7 - 1) ** 2 + ((1 - train) / 0.3 - 1) ** 2)
     locked = decide(spec("BalancedGroupKFold", "class", "ward", n_splits=3) | {"holdout": {"fraction": 0.25}}, data)
     left = data[locked.codes[np.argsort(data["row"])] >= 0]
-    own = locked.splitter.judge(  # type: ignore[attr-defined]
-        locked.splitter.rows(left[["row"]], left["class"], left["ward"]), locked.codes[locked.codes >= 0]
+    own = locked.splitter.report(  # type: ignore[attr-defined]
+        locked.splitter.rows(left[["row"]], left["class"], left["ward"]), labels=locked.codes[locked.codes >= 0]
     )
     assert measure(locked, data).reach == own
 
