@@ -1,54 +1,51 @@
 """Guests in somebody else's flow and process: our tasks need no adapter, what the user sets stays the user's."""
 
-import json
 import os
 import shutil
-import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from evenfold.tasks import Home
 from mlflow.tracking import MlflowClient
-from servers import ROOT, environment
+from prefect import get_client
+from prefect.client.schemas.filters import FlowRunFilter
+from servers import ROOT, wait_until
 from sklearn.linear_model import Ridge
 from small import evaluated, small
 
-CONSUMER = ROOT / "examples" / "consumer"
-STATES = """
-import json, sys, time
-from prefect import get_client
-from prefect.client.schemas.filters import FlowRunFilter
-from flows.nightly import nightly
-for state in [nightly(*sys.argv[1:3], return_state=True) for _ in "ab"]:
+
+def task_runs(state: Any) -> dict[str, str]:
+    """Return the states of a flow's task runs by their names, once the server has written down what has ended."""
+    wanted = FlowRunFilter.model_validate({"id": {"any_": [state.state_details.flow_run_id]}})
     with get_client(sync_client=True) as client:
-        flow_run = state.state_details.flow_run_id
-        until = time.monotonic() + 180
-        while True:  # the server writes down a while after what has ended
-            runs = client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [flow_run]}))
-            if len(runs) >= 8 and all(run.state and run.state.is_final() for run in runs) or time.monotonic() > until:
-                break
-            time.sleep(0.5)
-    told = {"run_id": state.result().run_id}
-    print(json.dumps(told | {"tasks": {run.name: run.state.name for run in runs}}))
-"""
+
+        def ended() -> Any:
+            runs = client.read_task_runs(flow_run_filter=wanted)
+            return len(runs) >= 8 and all(run.state and run.state.is_final() for run in runs) and runs
+
+        return {run.name: run.state.name for run in wait_until(ended, "the end of every task run")}  # type: ignore[attr-defined]
 
 
-def test_a_foreign_flow_uses_our_tasks_on_a_server(home: Home, prefect_server: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("prefect_home")
+def test_a_foreign_flow_uses_our_tasks_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run of the example finds split and fits in the cache; names say strategy and version."""
-    env = environment(tmp_path, {"EVENFOLD_HOME": str(home.path), "PREFECT_API_URL": prefect_server})
     pd.read_parquet(ROOT / "examples" / "flights.parquet")[::50].to_parquet(tmp_path / "flights.parquet")
-    command = [sys.executable, "-c", STATES, str(tmp_path / "flights.parquet"), str(tmp_path / "table.parquet")]
-    done = subprocess.run(command, env=env, cwd=CONSUMER, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    first, second = (json.loads(line) for line in done.stdout.strip().splitlines()[-2:])
-    (split,) = (name for name in first["tasks"] if name.startswith("decide folds of table (BalancedGroupKFold v"))
+    monkeypatch.syspath_prepend(ROOT / "examples" / "consumer")
+    nightly = import_module("flows.nightly").nightly
+    for name in ("flows", "flows.nightly", "tasks", "tasks.tables"):  # called as rooms of ours
+        del sys.modules[name]
+    states = [
+        nightly(*map(str, (tmp_path / "flights.parquet", tmp_path / "table.parquet")), return_state=True) for _ in "ab"
+    ]
+    first, second = map(task_runs, states)
+    (split,) = (name for name in first if name.startswith("decide folds of table (BalancedGroupKFold v"))
     steps = [split, *(f"fit fold {i}" for i in range(5))]
-    assert {first["tasks"][name] for name in steps} == {"Completed"}
-    assert {second["tasks"][name] for name in steps} == {"Cached"}
-    assert first["run_id"] == second["run_id"]
+    assert {first[name] for name in steps} == {"Completed"}
+    assert {second[name] for name in steps} == {"Cached"}
+    assert states[0].result().run_id == states[1].result().run_id
 
 
 ROWS = small(40)
