@@ -27,14 +27,14 @@ SHORT = 12  # digits of an identity that people read
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of the MLflow run that ``key`` names; ``recipe``: what was scored, for MLflow's search of models."""
+    """The content of the MLflow run that ``key`` names; ``judged``: it is of a recipe, which MLflow's models list."""
 
     key: str
     name: str
     tags: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=dict)
-    recipe: Mapping[str, Any] | None = None
+    judged: bool = False
 
     @cached_property
     def series(self) -> set[str]:

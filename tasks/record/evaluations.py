@@ -173,7 +173,6 @@ class _Record:
         of, split, model = self.evaluation, self.evaluation.split, self.evaluation.model.canonical()
         params = {f"model.{name}": value for name, value in model.items()}
         params |= {"seed": self.work.manifest.spec.seed, "split_id": split.split_id, "fingerprint": of.fingerprint}
-        about = {"estimator": model["estimator"], "params": model.get("params"), "split": split.name}
         series: dict[str, dict[int, float]] = {}
         if split.n_splits <= MOST_FOLDS:  # where some failed, the others keep their numbers
             numbers = [i for fit in of.fits if fit.scores for i in fit.splits] or [each.fold for each in self.scores]
@@ -194,7 +193,7 @@ class _Record:
             tags=split_tags(split) | own | origin_tags() | tags,
             params=params,
             metrics={**metrics, **entries.confusion_metrics(of.confusion), **series},
-            recipe=about if of.estimates else None,
+            judged=bool(of.estimates),
         )  # fmt: skip
 
     def _page(self) -> Page:

@@ -183,7 +183,7 @@ def _keep(tracker: Tracker, run_id: str, split: SplitRef, page: Page, files: dic
 
 def _configuration(split: SplitRef, tuning: str, title: str, number: int, trial: Tried) -> Entry:
     key, name = run_key(kind="configuration", parent=tuning, number=number), f"{title} configuration {number}"
-    return Entry(key, name, short_tags(split), trial.params, entries.estimate_metrics(trial.estimates), trial.params)
+    return Entry(key, name, short_tags(split), trial.params, entries.estimate_metrics(trial.estimates), judged=True)
 
 
 def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:

@@ -195,7 +195,7 @@ class Tracker:
 
         run_id, held, when = run.info.run_id, run.data.metrics, run.info.start_time
         on, tags = dict[str, str](), _cut(entry.tags)
-        if entry.recipe is not None:
+        if entry.judged:
             tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry)
             on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
         points = {at: x for at, x in entry.points.items() if at[0] not in held or not at[0].startswith("seconds_")}
@@ -222,7 +222,7 @@ class Tracker:
             return str(run.data.tags[JUDGED])
         # By the model's name, which may be on a split; it may not hold what a path or URI does.
         name = re.sub(r"[/:.%\"']", "-", entry.name.partition(" @ ")[0])
-        params = {name: str(value)[:5900] for name, value in (entry.recipe or {}).items() if value not in (None, {})}
+        params = {name: str(value)[:5900] for name, value in entry.params.items()}
         model = self.logged_model(run.info.run_id, name, {}, params=params, model_type="evenfold-recipe")
         return str(self.client.finalize_logged_model(model.model_id, "READY").model_id)
 

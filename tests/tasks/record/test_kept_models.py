@@ -35,7 +35,7 @@ def test_what_is_half_made_is_gone_on_with(home: Home) -> None:
 def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = Entry("key", "rows", ON, {}, {"r2": 0.5}, recipe={})
+    entry = Entry("key", "rows", ON, {}, {"r2": 0.5}, judged=True)
     tracker = Tracker(home, "rows")
     with monkeypatch.context() as killed:
         killed.setattr("mlflow.MlflowClient.log_batch", interrupted)
