@@ -247,13 +247,11 @@ def _artifacts(evaluation: Evaluated) -> dict[str, object]:
 
 
 def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
-    attributes = named_apart(dict.fromkeys(score.attribute for score in levels))
-    names = {
-        attribute: named_apart(dict.fromkeys(score.level for score in levels if score.attribute == attribute))
-        for attribute in attributes
-    }
-    return {
-        f"by/{attributes[score.attribute]}/{names[score.attribute][score.level]}/{score.metric}": score.value
-        for score in levels
-        if score.value is not None
-    }
+    figures: dict[str, float] = {}
+    for attribute, title in named_apart(dict.fromkeys(score.attribute for score in levels)).items():
+        own = [score for score in levels if score.attribute == attribute]
+        names = named_apart(dict.fromkeys(score.level for score in own))
+        figures |= {
+            f"by/{title}/{names[each.level]}/{each.metric}": each.value for each in own if each.value is not None
+        }
+    return figures

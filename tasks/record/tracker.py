@@ -333,7 +333,7 @@ def made_once(
             beside = tracker.client.list_artifacts(existing.info.run_id, file.rpartition("/")[0] or None)
             stays = file in {each.path for each in beside}
         run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
-    if content and home.tracks_here:
+    if content and home.tracks_here and (existing is None or run_id == existing.info.run_id):  # not one beside it
         seen[key] = [run_id, content, f"mlartifacts/{split.name}/{run_id}/artifacts/{file}"]
         records = json.dumps([_state_of_store(home), seen])
         write_aside(home.path / SEEN, lambda aside: aside.write_text(records, encoding="utf-8"))

@@ -223,9 +223,7 @@ def register_model(
         version = registered.version_of(run_id)
         registered.require_champion(decision, version)
         version = version or _new_version(registered, run_id, work.problem, final, tags, decision)
-        # New, or a try was killed before; one that is not what we made stays refused.
-        if not versions.is_signed_version(version):
-            versions.sign_version(client, version, tags)
+        versions.sign_version(client, version, tags)  # as what we made: one that is something else stays refused
         number = str(version.version)
         if promote:
             registered.require_champion(decision, version)

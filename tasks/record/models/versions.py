@@ -158,15 +158,10 @@ def sign_version(client: MlflowClient, version: ModelVersion, tags: Mapping[str,
     client.set_model_version_tag(version.name, str(version.version), f"{SIGNATURE}.{signature[:8]}", signature)
 
 
-def is_signed_version(version: ModelVersion) -> bool:
-    """Return whether this home or its team signed a version of the registry, as it is now."""
-    signatures = [value for tag, value in version.tags.items() if tag.startswith(SIGNATURE)]
-    return is_signed("version", _claim(version, version.tags), signatures)
-
-
 def require_signed_version(version: ModelVersion) -> None:
     """Raise UntrustedNameError unless this home or its team signed a version of the registry, as it is now."""
-    if not is_signed_version(version):
+    signatures = [value for tag, value in version.tags.items() if tag.startswith(SIGNATURE)]
+    if not is_signed("version", _claim(version, version.tags), signatures):
         raise UntrustedNameError(
             f"version {version.version} of {version.name} in MLflow was not signed by this home, or was changed since, "
             f"and is not used; look at it and say evenfold trust {version.name}@{version.version} at a terminal, put "
