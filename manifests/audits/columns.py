@@ -10,15 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.store.state import is_numeric_target
-from evenfold.manifests.tables.canonical import to_numpy
+from evenfold.manifests.tables.canonical import encoded, to_numpy
 from evenfold.splitters.numbers import by_appearance
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 LEAST_LEVELS = 10  # rows beyond the levels, without which nothing is said of these
-MOST_CLASSES = 10
-EXACT = 2**53  # beyond it a float holds only some whole numbers
 LARGEST = 1e30  # trees hold numbers of half the size, and beyond this one is as large as another
 
 
@@ -119,13 +117,12 @@ class Target:
 def column_of(name: str, column: pa.ChunkedArray) -> Column:
     """Return a canonical column as numbers."""
     if pa.types.is_large_string(column.type):
-        encoded = column.combine_chunks().dictionary_encode()
-        codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return Column(name, "category", np.asarray(codes, dtype=np.float64), tuple(encoded.dictionary.to_pylist()))
+        codes, levels = encoded(column)
+        return Column(name, "category", np.where(codes < 0, np.nan, codes), tuple(levels.to_pylist()))
     if pa.types.is_temporal(column.type):
         return Column(name, "time", _floats(column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())))
     values = _floats(column)
-    beyond = pa.types.is_integer(column.type) and np.abs(values).max(initial=0, where=~np.isnan(values)) >= EXACT
+    beyond = pa.types.is_integer(column.type) and np.abs(values).max(initial=0, where=~np.isnan(values)) >= 2**53
     whole = to_numpy(column.fill_null(0)) if beyond else None
     return Column(name, "number", values, fractional=pa.types.is_floating(column.type), whole=whole)
 
@@ -137,10 +134,9 @@ def target_of(name: str, column: pa.ChunkedArray) -> Target:
         present = ~np.isnan(values)
         ranks = ranks_of(values) / max(int(present.sum()), 1)
         return Target(name, ranks[:, None], present, True, values)
-    encoded = column.combine_chunks().dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = encoded(column)[0]
     sizes = np.bincount(codes[codes >= 0], minlength=1)
-    largest = np.argsort(-sizes, kind="stable")[:MOST_CLASSES]
+    largest = np.argsort(-sizes, kind="stable")[:10]
     # Of two classes the rarer one alone: the other column would say the same.
     classes = largest[1:] if largest.size == 2 else largest
     outcomes = (codes[:, None] == classes).astype(np.float64)

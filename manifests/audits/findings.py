@@ -222,8 +222,7 @@ MODEL_GATES: dict[str, Gate] = {
 def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict[str, Gate | None]:
     """Return every gate of a table with the given limits, which fail beyond; None for those that are off.
 
-    ``limits`` may name gates of other tables too. Raises SplitError for a name of none, with the nearest, and for a
-    limit that is none.
+    ``limits`` may name gates of other tables too. SplitError for a name of none, with the nearest, or no limit.
     """
     checks = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
     limits = {CHECKS_BY_CODE.get(name, name): limit for name, limit in limits.items()}

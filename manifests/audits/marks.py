@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.manifests.store.state import cell_counts
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters.errors import shown
 from numpy.typing import NDArray
@@ -37,8 +38,7 @@ def pure_levels(learned: Sample) -> Outcome:
     """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
 
     Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
-    Where the column's other levels tell as much it is a feature and no mark. O(columns x n log n) for at most 8,000
-    rows.
+    Where the column's other levels tell as much it is a feature and no mark. O(columns x n log n) for 8,000 rows.
     """
     marks = [] if learned.target.numeric else [*_marks(learned)]
     signs = {mark.column: sign for mark in marks if (sign := _pure(mark, learned, marks))}
@@ -119,8 +119,7 @@ def _written(column: Column, value: float) -> str:
 def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
     classes = np.unique(sample.target.values, return_inverse=True)[1]
     base, least = np.bincount(classes) / classes.size, max(10, 0.01 * classes.size)
-    table = np.bincount(mark.codes * base.size + classes, minlength=(mark.codes.max() + 1) * base.size)
-    table = table.reshape(-1, base.size)
+    table = cell_counts(mark.codes, classes, int(mark.codes.max()) + 1, base.size)
     sizes, top, most = table.sum(axis=1), table.max(axis=1), table.argmax(axis=1)
     usual = base[most]
     pure = (sizes >= least) & (top >= PURE * sizes) & (usual <= 0.7)

@@ -208,15 +208,13 @@ def _strangers(columns: Sequence[Column], units: Codes) -> Codes:
 
 
 CHANCE = 1e-6  # of all candidates together
-GIVES_IT_AWAY = 0.95  # of the variance: no entity, but the target in other words
 
 
 def unnamed_entities(tied: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
-    Asked are columns, parts of the key, and pairs of columns that say little alone; rows of one level must agree as
-    relatives do. An influence that other features tell is so no entity, nor are numbers along whose order the targets'
-    means lie smoothly. O(columns x n log n).
+    Asked are columns, parts of the key, and pairs of columns that say little alone, not numbers along whose order the
+    targets' means lie smoothly; rows of one level must agree as relatives do. O(columns x n log n).
     """
     few = [c for c in tied.columns.values() if not c.fractional and 1 < c.n_levels <= c.values.size / 4]
     few = [c for c in few if level_effect(tied.target.outcomes, c.codes).share < LEAST_EFFECT]
@@ -225,7 +223,8 @@ def unnamed_entities(tied: Sample) -> Outcome:
     candidates = [each for each in [*_candidates(tied), *tuples] if _is_shared(each.codes)]
     effects = {each: level_effect(tied.target.outcomes, each.codes) for each in candidates}
     beyond_chance = (each for each in candidates if effects[each].chance * len(candidates) < CHANCE)
-    likely = [each for each in beyond_chance if each.least <= effects[each].share < GIVES_IT_AWAY]
+    # What tells nearly all is no entity, but the target in other words.
+    likely = [each for each in beyond_chance if each.least <= effects[each].share < 0.95]
     likely.sort(key=lambda each: (-round(effects[each].share, 6), each.codes.max()))
     return _not_whole(tied, likely[:4])
 

@@ -62,12 +62,9 @@ def given_folds(
     spec = read_spec({**fields, "columns": {role: name for role, name in roles.items() if name}})
     columns, source = spec.columns, source_of(data)
     if isinstance(folds, str) and folds in source.names:
-        column = source.table([folds]).column(folds)
-        if infer_type(column.type, folds) != "text":
+        if infer_type(source.table([folds]).column(folds).type, folds) != "text":
             return data, _with_folds(spec, folds)
-        table, coded = _labelled(source.table(), _codes_of_words(column.to_pylist(), folds), spec)
-        _warn_of_shared(table, columns.key, str(coded.columns.fold))
-        return table, coded
+        return _of_words(source.table(), folds, spec)
     table = source.table()
     if ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None)):
         frame = table.to_pandas()
@@ -172,23 +169,24 @@ def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
     return folds.astype(np.int64)
 
 
-def _codes_of_words(words: Sequence[str | None], column: str) -> pa.Array:
-    """Return the codes of a column that says training, validation or test in known words, in any case, or nothing."""
+def _of_words(table: pa.Table, column: str, spec: SplitSpec) -> tuple[pa.Table, SplitSpec]:
+    """Return what ``given_folds`` does of a column that says training, validation or test in known words, or nothing.
+
+    Warns where values of one of a key's several columns are in several parts, which may be by design.
+    """
+    words, key = table.column(column).to_pylist(), spec.columns.key
     unknown = sorted({word for word in words if word is not None and word.lower() not in PART_OF})
     if unknown:
         raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(PART_OF, most=len(PART_OF))}.")
     parts = [None if word is None else PART_OF[word.lower()] for word in words]
     codes = {"train": NEVER_TESTED, "validation": 0, "test": LOCKED if "validation" in parts else 0, None: EXCLUDED}
-    return pa.array([codes[part] for part in parts], pa.int64())
-
-
-def _warn_of_shared(table: pa.Table, key: list[str], fold: str) -> None:
-    """Warn where values of one of a key's several columns are in several parts, which may be by design."""
+    table, spec = _labelled(table, pa.array([codes[part] for part in parts], pa.int64()), spec)
     for name in key if len(key) > 1 else ():
-        if n := in_several_folds(table, [name], fold).num_rows:
-            are, instead = verb(n, "is", "are"), f"leave these rows out of one, or split anew with group {name!r}"
-            what = f"{amount(n, 'value')} of {name} {are} in several parts; {instead}."
-            logging.getLogger("evenfold").warning("%s", what)
+        if n := in_several_folds(table, [name], str(spec.columns.fold)).num_rows:
+            what = f"{amount(n, 'value')} of {name} {verb(n, 'is', 'are')} in several parts"
+            instead = f"leave these rows out of one, or split anew with group {name!r}"
+            logging.getLogger("evenfold").warning("%s; %s.", what, instead)
+    return table, spec
 
 
 def pairs_in(splits: Any, n: int) -> list[Pair]:

@@ -51,11 +51,10 @@ def parts_of(manifest: Manifest, to: str) -> list[str | None]:
         tests = f"{manifest.name} {manifest.version} tests {labels.n_splits:,} {labels.unit}s"
         cure = "split with parts (HashSplit, BalancedGroupSplit), or take train_test(frame, fold)"
         raise SplitError(f"{to} takes one split into training, validation and test, and {tests}; {cure}.")
-    code_of = dict(labels.parts)
-    if not code_of or not set(code_of) <= set(PARTS):  # parts of no such names are what their codes mean
+    part_of = {code: part for part, code in labels.parts.items()}
+    if not part_of or not set(labels.parts) <= set(PARTS):  # parts of no such names are what their codes mean
         tested = "validation" if labels.locked.size else "test"
-        code_of = {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
-    part_of = {code: part for part, code in code_of.items()}
+        part_of = {NEVER_TESTED: "train", labels.tested[0]: tested, LOCKED: "test"}
     return [part_of.get(code) for code in labels.column()[kept_rows(manifest)].tolist()]
 
 
@@ -336,8 +335,7 @@ _Header.__doc__ = Header.__doc__
 def json_schemas() -> dict[str, Json]:
     """Return each schema by its file name, ``evenfold-<what>-<version>.schema.json``: spec, manifest and audit.
 
-    JSON Schema 2020-12, made from the very models that read and write. The number is that of the format: what a reader
-    of it relies on does not change under it.
+    JSON Schema 2020-12, made from the models that read and write; what readers rely on changes with the number alone.
     """
     dialect, schemas = "https://json-schema.org/draft/2020-12/schema", dict[str, Json]()
     for name, model in (("spec", SplitSpec), ("manifest", _Header), ("audit", Audit)):

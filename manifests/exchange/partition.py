@@ -65,8 +65,7 @@ class Partitions:
         names = self.columns if columns is None else columns
         require_columns(names, [*self.columns, PLACE])
         parted = pyarrow.dataset.dataset(self.folder, partitioning="hive")
-        few = {"batch_size": rows, "batch_readahead": 2, "fragment_readahead": 1}
-        read = parted.to_batches(columns=names, filter=wanted, **few)
+        read = parted.to_batches(columns=names, filter=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
         yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
 
     def read(self, split: int, role: Role, columns: list[str] | None = None) -> pa.Table:

@@ -39,14 +39,9 @@ MOST_MISSING = 0.1
 
 
 def extend(
-    manifest: Any,
-    data: Any,
-    *,
-    batch: bool = False,
-    merged: Merged = "quarantine",
-    max_missing: float = MOST_MISSING,
-    memory: str | int | None = None,
-) -> Extension:
+    manifest: Any, data: Any, *, batch: bool = False, merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING, memory: str | int | None = None,
+) -> Extension:  # fmt: skip
     """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
 
     ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it holds

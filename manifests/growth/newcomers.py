@@ -50,15 +50,16 @@ class Snapshot:
         texts = [name for name, kind in types.items() if kind == "text" and name not in columns.roles()]
         digests = ((name, digests_of(joined.source, name)) for name in texts)  # one at a time
         categories = {name: sorted(of_values) for name, of_values in digests if len(of_values) <= 1000}
-        target = _at(joined.column(columns.target), joined.lookup.row) if columns.target else None
+        rows = pa.array(joined.lookup.row, mask=joined.lookup.row < 0)
+        target = joined.column(columns.target).take(rows).combine_chunks() if columns.target else None
         return cls(manifest.split_id, target, types, categories)
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
         """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
         older = manifest.generations <= generation
         # The snapshot is in the key order of its own generation: a row's place there is its rank among those kept.
-        rows = np.where(older, np.cumsum(older) - 1, -1)
-        target = None if self.target is None else _at(pa.chunked_array([self.target]), rows)
+        rows = np.cumsum(older) - 1
+        target = None if self.target is None else self.target.take(pa.array(rows, mask=~older))
         return replace(self, split_id=manifest.split_id, target=target, generation=generation)
 
     def write(self, path: Path) -> None:
@@ -91,10 +92,6 @@ def types_of(source: Source) -> dict[str, str]:
     for block in source.batches(empty) if empty else ():
         empty = [name for name in empty if name in empty_in(block)]
     return {name: kind for name, kind in types.items() if name not in empty}
-
-
-def _at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
-    return column.combine_chunks().take(pa.array(rows, mask=rows < 0))
 
 
 def digests_of(source: Source, name: str) -> set[str]:
