@@ -42,6 +42,7 @@ from .tables.read import (
     data_files as data_files,
     fits_in_memory as fits_in_memory,
     read_table as read_table,
+    require_place as require_place,
     require_room as require_room,
     source_of as source_of,
     write_whole as write_whole,

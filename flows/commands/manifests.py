@@ -126,17 +126,15 @@ def export(
 
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
     """
-    from evenfold.manifests.tables.read import require_place
-
     if to != "sql" and (dialect, table) != ("duckdb", "rows"):
         raise SplitError(f"--table and --dialect are for --to sql, and this is an export to {to}; leave them out.")
     if repeat and to not in (one := ("sklearn", "h2o", "autogluon", "spark", "croissant")):
         raise SplitError(
             f"--repeat is for {', '.join(one)}, which hold one; {to} holds all that there are: leave it out."
         )
-    require_place(output, read=[data])
+    manifests.require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
-    require_place(output, read=stored.files)
+    manifests.require_place(output, read=stored.files)
     file = manifests.export(stored, to, output, data, repeat=repeat, dialect=dialect, table=table, memory=memory)
     return Answer(file, f"{file.path}: {file.rows:,} rows; {file.note}")
 
@@ -151,19 +149,17 @@ def join(
 
     Example: evenfold join .evenfold/splits/flights/1.0 examples/flights.parquet --fold 2 --role test -o test.parquet
     """
-    from evenfold.manifests.tables.read import require_place
-
     if (fold is None) != (role is None):
         raise SplitError("--fold and --role go together; leave both out to write every fold below a folder.")
     if fold is not None:
-        require_place(output, read=[data])
+        manifests.require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
     of = f" of repeat {repeat}" if repeat else ""
     if fold is None or role is None:
         rows = sum(manifests.partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
         words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
     else:
-        require_place(output, read=stored.files)
+        manifests.require_place(output, read=stored.files)
         rows = manifests.write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
         words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
     about = {"path": str(output), "rows": rows, "fold": fold, "repeat": repeat, "role": role}
@@ -203,9 +199,7 @@ def show(
     header = manifests.read_header(manifest)
     manifests.prove_files(header, manifest)
     if report is not None:
-        from evenfold.manifests.tables.read import require_place
-
-        require_place(report, read=[data, *manifests.StoredManifest(manifest).files])
+        manifests.require_place(report, read=[data, *manifests.StoredManifest(manifest).files])
         split = manifests.read_manifest(manifest)
         findings = manifests.audit(split, data) if data else None
         origin = reports.Origin(Path(data).name if data else "")

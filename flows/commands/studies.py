@@ -84,12 +84,11 @@ def compare(
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
     from evenfold.flows.comparison import pair_of
-    from evenfold.manifests.tables.read import require_place, write_whole
 
     from .show import show_page
 
     if output is not None:
-        require_place(output)
+        manifests.require_place(output)
     fields["repeats"] = of.repeats_of(fields.get("repeats", "auto"))
     pair = pair_of(run_a, run_b, fields["repeats"])
     if not pair.recipes:  # nothing is fitted
@@ -97,7 +96,7 @@ def compare(
     comparisons = flows.compare(run_a, run_b, metrics, **fields)
     page = reports.comparison_page(comparisons, pair.names)
     if output is not None:
-        write_whole(output, page.html())
+        manifests.write_whole(output, page.html())
     came = [asdict(comparison) for comparison in comparisons]
     return Answer(came, lambda out, _: show_page(out, page, place=output))
 
@@ -116,13 +115,13 @@ def predict(
     """
     import pyarrow as pa
     from evenfold.flows.later import predict_later, read_besides
-    from evenfold.manifests.tables.read import TABLES, require_place, write_whole
+    from evenfold.manifests.tables.read import TABLES
 
-    require_place(output, TABLES, [data, training_data])
+    manifests.require_place(output, TABLES, [data, training_data])
     if output.exists():
-        require_place(output, read=read_besides(run, training_data))
+        manifests.require_place(output, read=read_besides(run, training_data))
     predictions = predict_later(run, data, training_data, known_rows=known_rows)
-    write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
+    manifests.write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
     about = {"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)}
     names = ", ".join(map(str, predictions.columns))
     return Answer(about, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
@@ -203,7 +202,6 @@ def _told(
     """
     from evenfold.flows import definitions
     from evenfold.flows.requests import Request
-    from evenfold.manifests.tables.read import require_place
     from evenfold.reports.charts import stacked
     from evenfold.tasks.plans import check_columns
     from evenfold.tasks.record.studies import record_study
@@ -215,7 +213,7 @@ def _told(
 
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
-    require_place(output)
+    manifests.require_place(output)
     request = Request.to(definitions.evaluate).read({"data": data, **fields})
     check_columns(data, request.specification)
     problem = check_model(data, request.specification, request.recipe)
