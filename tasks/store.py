@@ -108,13 +108,19 @@ class Bucket:
         """Fetch every version of a split that is not here."""
         with self._reached():
             listed = self.store.find(f"{self.place}/splits/{name}")
-        for place in listed:
-            try:
-                self._fetch_split(name, Path(place).stem)
-            except LookupError as error:
-                raise EvaluationError(
-                    f"{self.url} holds a split that cannot be read: {error}; delete it there."
-                ) from None
+        for version in (Path(place).stem for place in listed):
+            folder = self.here / "splits" / name / version
+            content = None if folder.exists() else self._get(f"splits/{name}/{version}.zip")
+            if content is None:  # it is here, or was taken back meanwhile
+                continue
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as aside:
+                try:
+                    zipfile.ZipFile(io.BytesIO(content)).extractall(Path(aside, version))
+                except zipfile.BadZipFile:
+                    what = f"a split that cannot be read: {name} {version} is no ZIP file"
+                    raise EvaluationError(f"{self.url} holds {what}; delete it there.") from None
+                settle(Path(aside, version), folder)
 
     def offer_split(self, folder: Path) -> bool:
         """Put a version of a split; return whether the bucket holds this decision under that version now."""
@@ -144,21 +150,6 @@ class Bucket:
                 "split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all machines see."
             )
         write_aside(mark, lambda aside: aside.write_bytes(b""))
-
-    def _fetch_split(self, name: str, version: str) -> None:
-        folder = self.here / "splits" / name / version
-        if folder.exists():
-            return
-        content = self._get(f"splits/{name}/{version}.zip")
-        if content is None:
-            raise LookupError(f"{name} {version} is not there")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as aside:
-            try:
-                zipfile.ZipFile(io.BytesIO(content)).extractall(Path(aside, version))
-            except zipfile.BadZipFile:
-                raise LookupError(f"{name} {version} is no ZIP file") from None
-            settle(Path(aside, version), folder)
 
     def _get(self, name: str) -> bytes | None:
         with self._reached():
