@@ -139,32 +139,25 @@ def placed(plan: Plan, data: str, staged: Path | None = None, again: bool = Fals
         else:
             same = None if again else next(filter(is_intact, made_by(plan, home)), None)
             manifest = StoredManifest(same).altered(spec=plan.spec, uri=None) if same else plan.decide()
-            folder, reused = _written(manifest, home, earlier, staged), same is not None
+            version = next_major(home, name)
+            if earlier is not None and staged is None:  # out of the way, with what is in it
+                version, aside = earlier.name, earlier.with_name(f".damaged-{uuid4().hex[:8]}")
+                aside.mkdir()
+                earlier.rename(aside / version)
+            folder, reused = write(manifest.altered(version=version), home.splits, staged), same is not None
         _require_budget(folder, plan)
     forget_plans()
     return SplitRef.of(StoredManifest(folder), data, reused, staged).asked(plan.spec)
 
 
-def _written(manifest: Manifest, home: Home, damaged: Path | None, staged: Path | None) -> Path:
-    """Write a decision as the next version of its name, in place of a damaged one, or ``staged`` aside."""
-    if staged is not None or damaged is None:
-        manifest = manifest.altered(version=next_major(home, manifest.name))
-        folder = manifests.write_manifest(manifest, home.splits, staged)
-    else:  # out of the way, with what is in it
-        aside = damaged.with_name(f".damaged-{uuid4().hex[:8]}")
-        aside.mkdir()
-        damaged.rename(aside / damaged.name)
-        folder = manifests.write_manifest(manifest.altered(version=damaged.name), home.splits)
-    if staged is None:
-        offer(home, folder)
-    return folder
-
-
-def offer(home: Home, folder: Path) -> None:
-    """Put a version into the bucket, if there is one; SplitError where another machine was first with another one."""
-    if (bucket := bucket_of(home)) and not bucket.offer_split(folder):
+def write(manifest: Manifest, root: Path, staged: Path | None = None) -> Path:
+    """Write a version, ``staged`` or for good, and into the bucket; SplitError where another machine was first."""
+    folder = manifests.write_manifest(manifest, root, staged)
+    bucket = bucket_of(Home.here()) if staged is None else None
+    if bucket and not bucket.offer_split(folder):
         shutil.rmtree(folder)
         raise SplitError(f"{folder.parent.name} {folder.name} was made on another machine meanwhile; run it again.")
+    return folder
 
 
 def _require_budget(folder: Path, plan: Plan) -> None:

@@ -233,10 +233,7 @@ def extend(
         require_memory(StoredManifest(folder), Settings.memory_of(memory))
         grown = extension_of(str(folder), path, batch, merged, max_missing)
         reused = folder.with_name(grown.manifest.version).exists()
-        new = not grown.manifest.uri
-        written = manifests.write_manifest(grown.manifest, folder.parent.parent, aside) if new else folder
-        if aside is None:
-            plans.offer(home, written)
+        written = folder if grown.manifest.uri else plans.write(grown.manifest, folder.parent.parent, aside)
     return Growth(
         split=SplitRef.of(StoredManifest(written), path, reused, aside),
         parent_split_id=grown.manifest.parent_split_id,
