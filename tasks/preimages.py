@@ -46,8 +46,8 @@ class Preimage(Outcome):
 
     @property
     def folder(self) -> str:
-        """Return the folder of its kind and name; frames that nobody named are called by their content."""
-        return f"asked/{self.kind}/{'frame' if re.fullmatch('[0-9a-f]{32}', self.name) else self.name}"
+        """Return the folder of its kind and name; frames that nobody named are named by their content."""
+        return f"asked/{self.kind}/{'frame' if re.fullmatch('table-[0-9a-f]{8}', self.name) else self.name}"
 
     @property
     def key(self) -> str:

@@ -6,11 +6,16 @@ import pyarrow as pa
 import pytest
 from evenfold.estimates import ModelSpec
 from evenfold.manifests import canonical_table
-from evenfold.tasks.preimages import Marks, differences
+from evenfold.tasks.preimages import Marks, Preimage, differences
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+
+def test_frames_that_nobody_named_are_compared_with_one_another() -> None:
+    folders = {Preimage(kind="split", name=f"table-{digits * 4}", parts={}).folder for digits in ("0a", "9f")}
+    assert folders == {"asked/split/frame"}
 
 
 def scaled(*columns: str, **params: bool) -> object:
