@@ -26,7 +26,6 @@ Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
 Role = Literal["train", "test"]
 
-
 NEVER_TESTED, LOCKED, EXCLUDED, UNKNOWN = -1, -2, -3, -4  # of a row that no fold tests; unknown: it has no code yet
 MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
 

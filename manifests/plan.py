@@ -34,7 +34,6 @@ from .tables.source import Source, slices
 Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 Ordered = tuple[SplitSpec, dict[str, str], pa.Table, pa.Table | None]
 
-
 CLUSTERS: dict[str, EngineName] = {"dask": "dask", "pyspark": "spark"}  # by the package of a frame that lies there
 
 

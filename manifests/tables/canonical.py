@@ -42,7 +42,6 @@ MADE_OF: dict[str, set[str]] = {
     "date": {"timestamp", "text"},
 }
 
-
 KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_boolean, "bool"), (pa.types.is_integer, "int"), (pa.types.is_floating, "float"),
     (pa.types.is_decimal, "float"), (pa.types.is_timestamp, "timestamp"), (pa.types.is_date, "date"),

@@ -26,7 +26,6 @@ AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting
 BATCH_ROWS = 1 << 17
 NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one and its place
 
-
 Read = Callable[[list[str], int], Iterable[pa.Table]]
 
 
