@@ -172,6 +172,7 @@ def cell_counts(
     bins: NDArray[Any], strata: NDArray[Any], n_bins: int, n_of_strata: int, first: int = 0
 ) -> NDArray[np.int64]:
     """Return the rows of each stratum in each bin (bins by strata), from bin ``first`` on; those below are left out."""
+    require_table(n_bins, n_of_strata)
     cells = np.zeros(n_bins * n_of_strata, dtype=np.int64)
     for start in range(0, bins.size, STRETCH):  # a hundred million rows need no copy as large as they are
         here = slice(start, start + STRETCH)
@@ -235,17 +236,14 @@ class GroupTable:
         if numeric:
             y = to_numpy(shared[0]).astype(np.float64, copy=False)
             self.edges = edges_of(np.sort(y), QUANTILE_BINS)
-            self.strata.append(np.empty(y.size, dtype=np.int8))
-            for start in range(0, y.size, STRETCH):
-                here = slice(start, start + STRETCH)
-                self.strata[0][here] = np.searchsorted(self.edges, y[here], side="right")
+            # In parts, for the places that are found take eight bytes a row, and one is enough.
+            bins = (np.searchsorted(self.edges, part, "right") for part in np.split(y, range(STRETCH, y.size, STRETCH)))
+            self.strata.append(np.concatenate([part.astype(np.int8) for part in bins]))
         for column in () if numeric else shared:
             codes, levels = numbered(column)
             self.strata.append(codes)
             self.levels.append(levels)
         widths = [len(levels) for levels in self.levels] if self.edges is None else [self.edges.size + 1]
-        for width in widths:
-            require_table(len(self.values), width)
         counted = list(zip(self.strata, widths, strict=True)) or [(np.zeros(self.groups.size, dtype=np.int8), 1)]
         self.tables = [cell_counts(self.groups, codes, len(self.values), width) for codes, width in counted]
 
