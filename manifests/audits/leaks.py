@@ -166,8 +166,6 @@ def time_overlap(joined: Joined) -> Outcome:
         for place, (train, test) in joined.sides()
         if train.size and test.size and (count := train.size - strategy.trainable(rows, train, test).size)
     }
-    if not late:
-        return None
     total, gap = sum(late.values()), splitter.get_params(deep=False).get("gap", 0)
     purged = "purged" in strategy.promises
     splits = {place.removeprefix("split "): count for place, count in late.items()}
@@ -177,7 +175,7 @@ def time_overlap(joined: Joined) -> Outcome:
     beside = f" with the gap of {gap}" if gap else ""
     what = f"{amount(total, 'training row')} of {where(late)} {what}{condition}{beside}{joined.looked_at}"
     message = f"{what}; split again by time{how}."
-    return Found(total, message, {"splits": splits}, SplitByTime(name))
+    return Found(total, message, {"splits": splits}, SplitByTime(name)) if late else None
 
 
 def id_like_features(features: Features) -> Outcome:
@@ -190,12 +188,10 @@ def id_like_features(features: Features) -> Outcome:
     likely = [name for name in sample.column_names if _distinct(sample.column(name)) >= ID_LIKE]
     shares = {name: _distinct(joined.column(name)) for name in likely}
     alike = {name: share for name, share in shares.items() if share >= ID_LIKE and _numbers_rows(joined.column(name))}
-    if not alike:
-        return None
     n, listing = len(alike), listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
     what, them = f"{amount(n, 'feature')} {verb(n, 'names', 'name')} rows: {listing}", verb(n, "it", "them")
     message = f"{what}; leave {them} out, or use {them} as the key."
-    return Found(n, message, {"features": alike}, DropFeatures(tuple(alike)))
+    return Found(n, message, {"features": alike}, DropFeatures(tuple(alike))) if alike else None
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:

@@ -43,11 +43,9 @@ def pure_levels(learned: Sample) -> Outcome:
     marks = [] if learned.target.numeric else [*_marks(learned)]
     signs = {mark.column: sign for mark in marks if (sign := _pure(mark, learned, marks))}
     signs |= _identifier_parts(learned)
-    if not signs:
-        return None
     what = f"{listed(signs.values())}{learned.looked_at}: known only after {learned.target.name!r}, or its mark"
     cure = f"exclude {listed(signs)} unless known before"
-    return Found(len(signs), f"{what}; {cure}.", {"features": [*signs]}, DropFeatures(tuple(signs)))
+    return Found(len(signs), f"{what}; {cure}.", {"features": [*signs]}, DropFeatures(tuple(signs))) if signs else None
 
 
 def _marks(sample: Sample) -> Iterator[Mark]:
@@ -200,12 +198,11 @@ def filled_cells(learned: Sample) -> Outcome:
             rows[column.name] = cells[:10].tolist()
             shares = f"{there:.0%} in {cells.size:,} cells, as in row {cells.min()}, {usual:.0%} in others"
             signs[column.name] = f"{column.name} ({shares})"
-    if not signs:
-        return None
     what = f"cells that were computed know {target.name!r}, which tells more there of what the other columns leave open"
     cure = "fill gaps in the model's pipeline, without the target"
     message = f"{what}: {listed(signs.values())}{learned.looked_at}; {cure}."
-    return Found(len(signs), message, {"features": [*signs], "rows": rows}, DropFeatures(tuple(signs)))
+    figures = {"features": [*signs], "rows": rows}
+    return Found(len(signs), message, figures, DropFeatures(tuple(signs))) if signs else None
 
 
 def _scaled(values: Array) -> Array:
@@ -237,11 +234,9 @@ def chosen_features(learned: Sample) -> Outcome:
         best, cut, chance = _best(scaled, outcomes, least)
         if chance * len(forms) < BY_CHANCE:
             names = [numbers[i].name for i in best]
-            message = (
-                f"{best.size} features ({listed(names, most=4)}) go with {target.name!r} with p-values evenly below "
-                f"{cut:.2g}, as the best of some {best.size / cut:,.0f} that were tried on all rows do"
-                f"{learned.looked_at}; choose features in the model's pipeline."
-            )
+            what = f"{best.size} features ({listed(names, most=4)}) go with {target.name!r} with p-values evenly below"
+            what += f" {cut:.2g}, as the best of some {best.size / cut:,.0f} that were tried on all rows do"
+            message = f"{what}{learned.looked_at}; choose features in the model's pipeline."
             return Found(best.size, message, {"features": names, "cut": cut, "chance": chance})
     return None
 

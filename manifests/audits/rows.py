@@ -75,10 +75,9 @@ def fractional_keys(joined: Joined) -> Outcome:
 def empty_folds(joined: Joined) -> Outcome:
     """Look for folds without a row, and splits with an empty side."""
     empty = joined.empty_places()
-    if not empty:
-        return None
-    message = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
-    return Found(len(empty), f"{message}; pass the data that were split, or split these anew.", {"empty": empty})
+    what = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
+    message = f"{what}; pass the data that were split, or split these anew."
+    return Found(len(empty), message, {"empty": empty}) if empty else None
 
 
 def deleted_rows(joined: Joined) -> Outcome:

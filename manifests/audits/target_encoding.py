@@ -24,7 +24,6 @@ from .times import is_clock
 LEAST_LEVELS = 8
 TOO_WELL = 0.3  # of the scatter around the levels' mean targets that chance alone would bring
 NEIGHBOURS, NOISE, ALIKE = 3, 0.1, 0.1
-FIRST_OF_A_LEVEL, FIRST_ASKED = 20, 1_000  # rows that are asked first
 ROUNDING = 1e-12  # of a sum of squares
 Signs = Iterator[tuple[str, str]]  # features and what gives them away
 
@@ -44,14 +43,12 @@ def carried_targets(sample: Sample) -> Outcome:
     pairs += _later_targets(sample, features, outcomes[:, 0]) if sample.target.numeric else []
     first = dict(reversed(pairs))
     signs = {column.name: first[column.name] for column in features if column.name in first}
-    if not signs:
-        return None
     n, listing = len(signs), listed(f"{name} ({sign})" for name, sign in signs.items())
     ahead = "rows before its row alone (shift(1) of it in its entity, or by as much as it reaches ahead)"
     cure = ahead if any("later targets" in sign for sign in signs.values()) else "the training rows alone"
     what = f"{amount(n, 'feature')} {verb(n, 'was', 'were')} computed with targets of tested rows: {listing}"
     message = f"{what}{sample.looked_at}; compute {verb(n, 'it', 'them')} from {cure}."
-    return Found(n, message, {"features": signs}, DropFeatures(tuple(signs)))
+    return Found(n, message, {"features": signs}, DropFeatures(tuple(signs))) if signs else None
 
 
 def _rates(sample: Sample, features: list[Column], outcomes: Array) -> Signs:
@@ -87,12 +84,10 @@ def _inside(features: list[Column], spread: Array, outcomes: Array, codes: Codes
     if sizes[sizes > 1].sum() < LEAST_ROWS:
         return np.ones(spread.size, dtype=np.bool_), np.zeros(spread.size)
     # 1,000 rows of levels that are drawn at random and have several, 20 of one at most, level by level.
-    place = Stream(0, AUDITING, 16).permutation(sizes.size)
-    total = np.cumsum(np.where(sizes > 1, np.minimum(sizes, FIRST_OF_A_LEVEL), 0)[np.argsort(place)])
-    rows = np.flatnonzero(np.append((sizes > 1) & (place <= np.searchsorted(total, FIRST_ASKED)), False)[codes])
+    place, rows = Stream(0, AUDITING, 16).permutation(sizes.size), np.flatnonzero(np.append(sizes > 1, False)[codes])
     rows = rows[np.argsort(place[codes[rows]], kind="stable")]
     places = place[codes[rows]]
-    rows = rows[np.arange(rows.size) - np.searchsorted(places, places) < FIRST_OF_A_LEVEL][:FIRST_ASKED]
+    rows = rows[np.arange(rows.size) - np.searchsorted(places, places) < 20][:1_000]
     level, others = codes[rows], sizes[codes[rows], None] - 1.0
     x = pd.DataFrame(np.stack([column.values[rows] for column in features], axis=1))
     x = x - x.mean()

@@ -48,11 +48,9 @@ def times_left_out(sample: Sample) -> Outcome:
     if not is_time:
         cure = f"if new times will come, {cure}; if new entities, name their column as group"
     why = "the split ignores" if is_time else "numbers the rows"
-    message = (
-        f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds have targets with a "
-        f"correlation of {followed[name]:.2f}{sample.looked_at}, and a model in use has no later neighbours; {cure}; "
-        "if it was written after the outcome, exclude it."
-    )
+    what = f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds have targets with a"
+    what += f" correlation of {followed[name]:.2f}{sample.looked_at}, and a model in use has no later neighbours"
+    message = f"{what}; {cure}; if it was written after the outcome, exclude it."
     return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
 
 
@@ -182,7 +180,6 @@ def _alike(left: Array, near: Codes) -> tuple[float, float]:
 
 
 SURE = 5.0  # standard errors of an AUC without any difference
-NO_FEATURE = "no column is a feature to tell rows apart by"
 LEAST_SIDE, PARTS = 20, 3
 
 
@@ -199,7 +196,6 @@ def other_populations(sample: Sample) -> Outcome:
     needed(not in_turn, "the folds follow one another in time")
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:10]
     columns = sample.feature_columns()
-    needed(usable(columns), NO_FEATURE)
     needed(len(folds) > 1, "fewer than two folds have the rows that a comparison needs")
     compared = folds if len(folds) > 2 else folds[-1:]
     separations = {fold: _separation(sample, codes == fold, columns, 0.57) for fold in compared}
@@ -207,8 +203,8 @@ def other_populations(sample: Sample) -> Outcome:
     if not apart:
         return None
     listing = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
-    values, cure = pa.table({column.name: column.values for column in columns}), "split again at random, or say what "
-    cure += "sets them apart (a site, a period) and split by that"
+    values = pa.table({column.name: column.values for column in columns})
+    cure = "split again at random, or say what sets them apart (a site, a period) and split by that"
     if written := columns_of_folds(values, joined.manifest, codes[:, None]):
         cure = f"leave out {listed(map(repr, written))}, which holds the fold of each row"
     are, their = verb(len(apart), "is", "are"), verb(len(apart), "its", "their")
@@ -226,7 +222,6 @@ def other_generation(sample: Sample) -> Outcome:
     needed(manifest.generation, "the manifest has not grown")
     new = manifest.generations[sample.joined.lookup.rank[sample.rows]] == manifest.generation
     columns = [column for column in sample.feature_columns() if column.kind != "time"]
-    needed(usable(columns), NO_FEATURE)
     fewest = min(np.count_nonzero(new), np.count_nonzero(~new))
     needed(fewest >= LEAST_SIDE, f"the newest generation or those before it have {fewest} rows, too few to compare")
     value, is_apart = _separation(sample, new, columns, 0.65, whole=True)  # less far a generation may drift
@@ -249,6 +244,7 @@ def _separation(
 
     Unless the AUC of the ``whole`` is asked for, it stops where the parts to come can bring no alarm.
     """
+    needed(usable(columns), "no column is a feature to tell rows apart by")
     # No more than twice as many rows of one side as of the other.
     stream, sides = Stream(0, AUDITING, 4), [np.flatnonzero(mine), np.flatnonzero(~mine)]
     fewest, n_most = min(side.size for side in sides), min(MOST_ROWS, max(400_000 // len(columns), 1_000))

@@ -186,11 +186,9 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int, **_: Any) -> tuple[
     labels = labels_of(manifest, "sklearn")
     if labels.parts and labels.n_bins > 1:
         tested = listed(labels.code_name(code) for code in labels.tested)
-        raise SplitError(
-            f"{manifest.name} {manifest.version} tests {labels.n_bins} parts ({tested}), and PredefinedSplit trains on "
-            "every part but the one it tests; give scikit-learn as_cv(data), whose splits train on the train part "
-            "alone, or export to nnunet."
-        )
+        tests = f"{manifest.name} {manifest.version} tests {labels.n_bins} parts ({tested})"
+        cure = "give scikit-learn as_cv(data), whose splits train on the train part alone, or export to nnunet"
+        raise SplitError(f"{tests}, and PredefinedSplit trains on every part but the one it tests; {cure}.")
     folds = manifest.fold_of(data, repeat)
     if without := int(np.count_nonzero(folds < NEVER_TESTED)):
         what = f"{amount(without, 'row')} of the data {verb(without, 'has', 'have')} no fold in the manifest"
