@@ -76,8 +76,7 @@ def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[st
 class Pair:
     """Two recorded evaluations, a sentence on their versions of a split, and the repeats that they are compared over.
 
-    ``n_recorded``: the repeats that both have. ``recipes``: of both, where others are fitted; ``required``: a person
-    asked for so many; ``why``: there are no more.
+    ``n_recorded``: what both have. ``recipes``: where others are fitted; ``required``: as asked; ``why``: no more.
     """
 
     a: reading.Recorded

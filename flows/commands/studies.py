@@ -197,8 +197,7 @@ def _told(
 ) -> Answer:  # fmt: skip
     """Run a study by its parameters, ``about``, and write, record and return its table.
 
-    ``fields``: of the columns, and of the recipe. Raises SplitError, before any fit, for an ``output`` that is neither
-    a page nor a picture, or whose folder is none; and what an evaluation raises.
+    SplitError, before any fit, for an ``output`` that is no page nor picture, or whose folder is none.
     """
     from evenfold.flows import definitions
     from evenfold.flows.requests import Request

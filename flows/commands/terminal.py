@@ -77,7 +77,7 @@ def errors() -> Console:
 
 @contextmanager
 def progress(command: str) -> Iterator[None]:
-    """Show that a command is under way: a live bar of its steps on a terminal, elsewhere a line for each of 2 s."""
+    """Show that a command is under way: a bar of its steps on a terminal, elsewhere a line for each that takes 2 s."""
     console = errors()
     bar = signs.Progress(
         signs.SpinnerColumn(), signs.TextColumn("{task.description}", markup=False), signs.BarColumn(),
