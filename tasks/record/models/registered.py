@@ -105,9 +105,8 @@ class RegisteredModel:
 
     def looks(self, before: Run | None = None) -> list[EarlierLook]:
         """Return the comparisons of its retrainings that began ``before`` one, the oldest first; see ``read_looks``."""
-        looks = []
-        runs = sorted(self.retrainings(), key=_place)
-        for run in [each for each in runs if before is None or _place(each) < _place(before)]:
+        began, looks = f" AND attributes.start_time < {before.info.start_time}" if before else "", []
+        for run in reversed(list(self.retrainings(began))):
             if decision := Tags.of(run.data.tags, f"run {run.info.run_id}").decision:
                 day, ours = _start_of(run), signed_decision(run)
                 looks.append(EarlierLook.of(ours, day) if ours else EarlierLook(day, decision.spent))
@@ -174,10 +173,6 @@ class RegisteredModel:
             if champion is not None:
                 self.put_aliases(champion, previous)
         return done
-
-
-def _place(run: Run) -> tuple[int, str]:
-    return run.info.start_time, run.info.run_id
 
 
 def _start_of(run: Run) -> date:
