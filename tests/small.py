@@ -86,6 +86,12 @@ def rollbacks(home: Home, name: str) -> list[dict[str, str]]:
     return [json.loads(tags[tag]) for tag in sorted(tags) if tag.startswith("evenfold.rollback.")]
 
 
+def aliases(home: Home, name: str) -> dict[str, str]:
+    held = {alias: str(version) for alias, version in registry(home).get_registered_model(name).aliases.items()}
+    assert len(set(held.values())) == len(held), held
+    return held
+
+
 def champion(home: Home, name: str) -> str:
     return str(registry(home).get_model_version_by_alias(name, "champion").version)
 

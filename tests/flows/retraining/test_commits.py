@@ -18,7 +18,7 @@ from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models.committing import settle_commits
 from evenfold.tasks.record.models.promoting import judge_month
 from mlflow.tracking import MlflowClient
-from small import GOOD, STEPS, called, champion, registry, retrain
+from small import GOOD, STEPS, aliases, called, champion, registry, retrain
 from tables import rows
 from typer.testing import CliRunner
 from year import RIDGE, SPEC, flights, live_through
@@ -30,10 +30,6 @@ pytestmark = pytest.mark.usefixtures("first")
 
 def lying(home: Home) -> set[Path]:
     return {path for folder in (home.splits, home.shared / "snapshots") for path in folder.rglob("*")}
-
-
-def aliases(home: Home) -> dict[str, str]:
-    return {alias: str(version) for alias, version in registry(home).get_registered_model("monthly").aliases.items()}
 
 
 class Killed(BaseException):
@@ -133,7 +129,7 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
     wrong = rows(80).assign(y=lambda table: table["y"].where(table["id"] < 60, -table["y"]))
     for month in (wrong, pd.concat([wrong, rows(95).tail(15)])):
         retrain("monthly", month, GOOD, gates=False)
-    assert aliases(home) == {"champion": "3", "previous": "2"}
+    assert aliases(home, "monthly") == {"champion": "3", "previous": "2"}
     with pytest.raises(GateError, match="another y than before"):
         retrain("monthly", rows(80), GOOD)
     done = CliRunner().invoke(app, ["withdraw", "monthly@1.1", "--reason", "turned round" + ", and long" * 600])
@@ -141,7 +137,7 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
     assert "monthly: 1.1, 1.2 withdrawn by" in done.output
     assert "new rows join monthly@1.0 from now on" in done.output
     assert "monthly: version 1 is the champion again, version 3 was withdrawn." in done.output
-    assert aliases(home) == {"champion": "1"}
+    assert aliases(home, "monthly") == {"champion": "1"}
     told = [json.loads(registry(home).get_model_version("monthly", each).tags["evenfold.withdrawn"]) for each in "23"]
     assert {each["reason"][:22] for each in told} == {"turned round, and long"}
     with pytest.raises(SplitError, match=r"let in as monthly 1\.1 and withdrawn by .* \(turned round, and long"):
@@ -156,7 +152,7 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
 def test_the_first_month_is_withdrawn_with_the_only_champion(home: Home) -> None:
     done = withdraw.fn("monthly@1.0", reason="of another customer")
     assert (done.left, done.models[0].champion) == (None, None)
-    assert aliases(home) == {}
+    assert aliases(home, "monthly") == {}
     outcome = retrain("monthly", rows(45), GOOD)
     assert (outcome.split.version, champion(home, "monthly")) == ("1.0", "2")
 
