@@ -20,9 +20,7 @@ from evenfold.tasks.runtime.home import Home, redacted
 from evenfold.tasks.store import bucket_of
 
 LATE = timedelta(seconds=120)
-MOST_RUNS = 50
 OURS = "evenfold"  # the tag of every deployment in prefect.yaml
-FEWEST_FREE_BYTES = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def _home(home: Home) -> Iterator[Finding]:
             yield Finding(name, False, f"{path} cannot be written", f"Make {there} a folder that can be written.")
             continue
         free = shutil.disk_usage(there).free
-        fix = "" if free >= FEWEST_FREE_BYTES else "Free some space: evenfold clean --older-than 30d."
+        fix = "" if free >= 1e9 else "Free some space: evenfold clean --older-than 30d."
         what = "is writable" if there == path else "can be made"
         yield Finding(name, not fix, f"{path} {what}, {free / 1e9:.1f} GB are free", fix)
 
@@ -143,14 +141,13 @@ def deployed(client: Any, now: datetime) -> Iterator[Finding]:
             apart = coming[-1].expected_start_time - coming[-2].expected_start_time
             success += f"; it is due every {_span(apart)}"
             if age > 1.5 * apart:
-                faults[success] = OVERDUE
+                faults[success] = "Start one: prefect deployment run ..."
         yield Finding(deployment.name, not faults, ", ".join(faults) or success, " ".join(faults.values()))
 
 
 SILENT = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
 IDLE = "Start a worker for its pool (prefect worker start --pool ...), or look at its log."
 BROKEN = "Look at their logs; the next one goes on where they stopped: prefect deployment run ..."
-OVERDUE = "Start one: prefect deployment run ..."
 
 
 def _runs(client: Any, deployment: Any, states: list[str], order: str) -> list[Any]:
@@ -159,7 +156,7 @@ def _runs(client: Any, deployment: Any, states: list[str], order: str) -> list[A
 
     wanted = {"deployment_id": {"any_": [deployment.id]}, "state": {"type": {"any_": states}}}
     runs = FlowRunFilter.model_validate(wanted)
-    return list(client.read_flow_runs(flow_run_filter=runs, sort=FlowRunSort(order), limit=MOST_RUNS))
+    return list(client.read_flow_runs(flow_run_filter=runs, sort=FlowRunSort(order), limit=50))
 
 
 def _span(time: timedelta) -> str:

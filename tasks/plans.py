@@ -30,8 +30,6 @@ from .parameters import DataEngine, Folder, Memory
 from .references import manifest_folder, next_major, versions_below
 from .store import asked, bucket_of
 
-MOST_MARKED = 20_000_000  # rows
-
 
 def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:
     """Return the resolved plan; the same file and specification are read once per process."""
@@ -114,7 +112,7 @@ def preimage_of(plan: Plan) -> Preimage:
     parts = split_parts(plan) | plan.digests | {"code": code}
 
     def marks() -> Marks:  # of many rows nothing
-        few = plan.table.num_rows <= MOST_MARKED
+        few = plan.table.num_rows <= 20_000_000
         names = [name for name in plan.table.column_names if few and name not in plan.key]
         return Marks.of(plan.table.select(names), digest_json([plan.digests["columns"][name] for name in plan.key]))
 

@@ -39,7 +39,6 @@ from .steps import finished_here, step
 from .store import remember
 from .work import Pair, Work, key_of_fit, preimage_of_fits, work_of
 
-MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hundredths of itself
 MOST_SEGMENTS, NO_VALUE = 10_000, "these rows name no segment."
 # What small models learn from rows is not asked of a segment: of so few they tell little, at three times its price.
 UNASKED: GateLimits = {name: "off" for name, (_, takes) in CHECKS.items() if takes in LEARNING}
@@ -255,9 +254,9 @@ def _estimates_of(
     how: dict[str, Any] = {"interval": interval, "level": level, "baseline": _of_draws(work)}
     if "out_of_bag" in splitter.promises:
         rows: NDArray[np.int64] = predictions["row"].to_numpy()
-        drawn = estimates.Multiplicities.of(
-            _first_draws(work, MOST_FOR_SPREAD), rows, problem.units(rows), problem.mass(rows)
-        )
+        # By a thousand of them a standard error is known to some hundredths of itself.
+        some = _first_draws(work, 1_000)
+        drawn = estimates.Multiplicities.of(some, rows, problem.units(rows), problem.mass(rows))
         seed: Any = work.manifest.spec.seed
         conclusion = estimates.bootstrap_aggregate(draws, apparent, predictions, problem, drawn=drawn, seed=seed, **how)
     else:

@@ -39,8 +39,6 @@ from .outcomes import Outcome
 REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
 P = ParamSpec("P")
 R = TypeVar("R")
-RETRY_SECONDS = (2, 8, 30)
-MISTAKES = (ValueError, TypeError, LookupError, AttributeError)  # the same however often they are tried
 
 
 class Body(Generic[P, R]):
@@ -143,7 +141,7 @@ def step(
             persist_result=key_of is not None,
             result_serializer="json" if key_of else None,
             retries=retries,
-            retry_delay_seconds=list(RETRY_SECONDS[:retries]) or None,
+            retry_delay_seconds=[2, 8, 30][:retries] or None,
             retry_condition_fn=worth_another_try,
         )
 
@@ -165,7 +163,7 @@ def worth_another_try(task: Any, run: Any, state: Any) -> bool:
     # Ours says what went wrong; what caused it says whether that may pass.
     if isinstance(error, EvaluationError):
         error = error.__cause__
-    return isinstance(error, Exception) and not isinstance(error, MISTAKES)
+    return isinstance(error, Exception) and not isinstance(error, (ValueError, TypeError, LookupError, AttributeError))
 
 
 def flow_run_tags() -> dict[str, str]:

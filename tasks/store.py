@@ -179,7 +179,6 @@ class Bucket:
 
 
 R = TypeVar("R")
-MOST_COMPARED = 200  # earlier ones, the newest
 
 
 def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]:
@@ -233,9 +232,9 @@ def remember(preimage: Preimage) -> None:
 
 
 def asked(folder: str) -> list[Preimage]:
-    """Return what was remembered in a folder of preimages, the newest first."""
+    """Return what was remembered in a folder of preimages, the newest first, at most 200."""
     files = sorted((Home.here().results / folder).glob("*"), key=lambda file: file.stat().st_mtime, reverse=True)
-    preimages = (read(f"{folder}/{file.name}", file.read_bytes()) for file in files[:MOST_COMPARED])
+    preimages = (read(f"{folder}/{file.name}", file.read_bytes()) for file in files[:200])
     return [each for each in preimages if isinstance(each, Preimage)]
 
 

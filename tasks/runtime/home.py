@@ -154,17 +154,6 @@ def _read(_environment: tuple[tuple[str, str], ...]) -> Settings:
         raise SplitError(f"EVENFOLD_{name.upper()} is {first['input']!r}; set {wanted}.") from None
 
 
-# Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to
-# seven times the work; the embedded server may need longer than its default 20 s to start.
-EMBEDDED = {
-    "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-}
 CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 OTHERS = {
     "DO_NOT_TRACK": "true",
@@ -296,9 +285,20 @@ def prepare_environment() -> Home:
 
 def embedded_settings(home: Home) -> dict[str, str]:
     """Return Prefect's settings for a server that is embedded below ``home``."""
-    # Nobody else writes there: what Prefect keeps, it loads as its file says.
-    places = {"PREFECT_HOME": home.path / "prefect", "PREFECT_LOCAL_STORAGE_PATH": home.path / "prefect" / "storage"}
-    return {name: str(place) for name, place in places.items()} | EMBEDDED
+    return {
+        # Nobody else writes there: what Prefect keeps, it loads as its file says.
+        "PREFECT_HOME": str(home.path / "prefect"),
+        "PREFECT_LOCAL_STORAGE_PATH": str(home.path / "prefect" / "storage"),
+        # It may need longer to start than its default 20 s.
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+        # Unless it is told to take batches, its recorder takes states one by one, at four to seven times the work.
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+        "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+        "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    }
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:

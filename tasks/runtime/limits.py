@@ -29,7 +29,6 @@ from threadpoolctl import ThreadpoolController
 R = TypeVar("R")
 START_SECONDS = 300.0
 MOST_SECONDS = 2e6  # the system waits no longer than 2**31 milliseconds
-CELLS_A_THREAD = 100_000  # with fewer, threads wait for one another longer than they work
 CORES = "LOKY_MAX_CPU_COUNT"
 ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 
@@ -151,7 +150,8 @@ def limited(cells: int) -> Iterator[None]:
 
     A small table needs one thread. One BLAS thread rounds alike whatever else runs.
     """
-    threads = max(1, min(_fair_threads(), cells // CELLS_A_THREAD))
+    # With fewer cells each, threads wait for one another longer than they work.
+    threads = max(1, min(_fair_threads(), cells // 100_000))
     with _pools(len(sys.modules)).limit(limits={"openmp": threads, "blas": 1}), _joblib_limited(), unlogged():
         yield
 

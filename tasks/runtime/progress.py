@@ -164,18 +164,16 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def unreachable(error: BaseException) -> bool:
     """Return whether an error comes from a server or store that could not be reached, is overloaded, or failed."""
+    errors = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aiohttp", "ClientConnectionError")}
     for cause in causes(error):
         kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(cause).__mro__}
         client = type(cause).__module__.partition(".")[0] in ("requests", "urllib3", "http")
         busy = "database is locked" in str(cause)  # as SQLite says of a store that another process holds
         answer = getattr(cause, "response", None) if ("httpx", "HTTPStatusError") in kinds else None
         failed = answer is not None and answer.status_code >= 500  # as Prefect answers while its database is away
-        if client or busy or failed or isinstance(cause, ConnectionError) or kinds & _ERRORS:
+        if client or busy or failed or isinstance(cause, ConnectionError) or kinds & errors:
             return True
     return False
-
-
-_ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aiohttp", "ClientConnectionError")}
 
 
 def through_outages(work: Callable[[], R]) -> R:

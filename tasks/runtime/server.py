@@ -32,7 +32,6 @@ from .home import Home, embedded_settings, environment, locked, write_aside
 from .progress import say
 
 START_SECONDS = 300.0
-STARTING = "starting Prefect's embedded server, 10 to 20 s (evenfold up keeps one; --engine plain needs none)"
 # One that is not kept lives until its stdin ends, which a kill -9 of who started it closes: by PR_SET_PDEATHSIG the end
 # of a thread would end it.
 _SERVER = """
@@ -134,7 +133,11 @@ def api_of(home: Home) -> str:
     with _GUARD:
         if home.path not in _OWN or _OWN[home.path][1].poll() is not None:
             end_own_server()
-            say(STARTING, 0, 1)
+            say(
+                "starting Prefect's embedded server, 10 to 20 s (evenfold up keeps one; --engine plain needs none)",
+                0,
+                1,
+            )
             # In a new home one after the other: its migrations race.
             ready = home.locks / f"prefect-{prefect.__version__}"
             with contextlib.nullcontext() if ready.exists() else locked(home.locks, "prefect server"):
@@ -200,12 +203,10 @@ def _started(home: Home, keep: bool = False) -> tuple[int, subprocess.Popen[byte
     )
 
 
-_HERE = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine
-
-
 def _answers(address: str, seconds: float) -> bool:
     try:
-        with _HERE.open(f"{address}/api/health", timeout=seconds) as answer:
+        here = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine
+        with here.open(f"{address}/api/health", timeout=seconds) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
