@@ -38,11 +38,13 @@ def fit_fold(
 ) -> FitResult:
     """Fit a model on split ``i``, keep its test predictions, and return its scores.
 
-    ``i``: a split; a block (first, last + 1), with one file of predictions, or of scores of draws; "all rows", to train
-    on and to score; or "holdout", whose look is recorded first (``record_look``). ``of``: "folds"; "inside", which
-    predicts the training rows of split ``i`` over folds of its own strategy; or an interval method or so many repeats,
-    whose further fit ``i`` it is (``further_pairs``): neither is scored. The same rows, columns that the model reads,
-    recipe, seed and versions are fitted once. Raises EvaluationError, ModelError or SplitError.
+    ``i``: the number of a split; a block of them (first, last + 1), which makes one file of predictions, of draws one
+    of scores; "all rows", which trains on, and scores, all that may be used; or "holdout", which tests the locked rows:
+    record the look first, see ``record_look``. ``of``: "folds"; "inside" predicts the training rows of split ``i``
+    over folds of its own strategy; an interval method, or so many repeats, makes its further fit ``i``
+    (``further_pairs``). The latter two are not scored. What depends on the same rows, columns that the model reads,
+    recipe, seed and versions of libraries is fitted once. Raises EvaluationError, ModelError or SplitError, as where a
+    strategy cannot split some of the rows again.
     """
     name = "" if time_limit is None else job_of(work_of(split, model), i, of).name
     return within(time_limit, name, _fit, split, i, model, of)
@@ -82,9 +84,10 @@ def _fit(split: SplitRef, i: Fits, model: Any, of: str | int) -> FitResult:
 def fit_short(
     split: SplitRef, block: Block, model: Model = None, *, of: str | int = "folds", apart: bool = False
 ) -> list[Finished[FitResult]]:
-    """Do what ``fit_fold`` does for each of a block in one task run, which costs 50 ms; ``apart``: in a process.
+    """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
-    Each is locked, found and kept by itself: a kill loses only the one under way, and one that fails comes to nothing.
+    Each fit is locked, found and kept under its own score key: a kill loses only the one under way, and one that fails
+    comes to nothing. ``apart``: in a process of their own.
     """
     limit = inf if apart else None
     return within(limit, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, is_refreshing())
@@ -97,7 +100,7 @@ def _fit_each(split: SplitRef, block: Block, model: Any, of: str | int, refresh:
 
 
 def require_final(work: Work, model: FinalModel, name: str, of: Iterable[Trained]) -> None:
-    """Raise EvaluationError where a kept model, given as ``name``, was trained on none ``of`` these rows."""
+    """Raise EvaluationError where a kept model, given as ``name``, was not trained on rows that ``of`` names."""
     bare = work.without_metrics()
     if not any(model.key == key_of_fit(work, i) or model.learnt == key_of_fit(bare, i) for i in of):
         on = f"{work.manifest.name} {work.manifest.version}"

@@ -46,9 +46,10 @@ class Outcome(BaseModel):
 class SplitRef(Outcome):
     """Less than 1 kB that name a manifest: where it lies, what it must be, and the table that was split.
 
-    ``reused``: it was decided before. ``gates``, ``ignore``: what its audits go by in place of what the manifest holds.
-    ``rows``: "known" where the table may lack rows of the split, and others are left out. ``staged``: where it lies
-    until it is committed, which is not kept.
+    ``reused``: this very decision was there before, under this name or another, or for another copy of the data.
+    ``gates`` and ``ignore``: what its audits go by now in place of what the manifest holds, where it is something else.
+    ``rows``: "known" where the table may lack rows of the split and hold others, which are left out.
+    ``staged``: where it lies until it is committed, which is nobody's business afterwards, and so is not kept.
     """
 
     uri: str
@@ -164,9 +165,10 @@ Trained = int | Literal["all rows"]
 
 
 class FitResult(Outcome):
-    """The result of ``fit_fold``, as it was asked for (``i``, ``of``); ``fingerprint``: of the columns that were read.
+    """The result of ``fit_fold``, kept under ``key``: its split, recipe and values, its scores and its predictions.
 
-    Of draws ``predictions`` are the table of their scores, and ``losses`` the sums of losses per row.
+    ``fingerprint``: of every column that the model read. ``i``, ``of``: as they were asked for. Of draws
+    ``predictions`` are the table of their scores, and ``losses`` the sums of losses per row.
     """
 
     key: str
@@ -339,9 +341,10 @@ class Champion(Outcome):
 
 
 class Judged(Outcome):
-    """The verdict on rows that joined, and why; ``score``: of the champion on the new ``rows``, deciding nothing.
+    """The verdict on rows that joined: whether to learn from them, and why, in sentences; ``unclear`` if nothing tells.
 
-    ``series``: slope and error of each generation under its champion, with the ends of what a good one has.
+    ``series``: slope and error of each generation's new rows under the champion of its day, with the ends of what a
+    good one has; see ``estimates.intervals.months``. ``score``: of the champion on the new ``rows``, deciding nothing.
     """
 
     verdict: Literal["sound", "unclear", "refused"] = "sound"
@@ -362,7 +365,10 @@ class Registered(Outcome):
 
 
 class Look(Outcome):
-    """A look at the locked part: its run, its number, of how many; ``promised``: what the folds had said."""
+    """A look at the locked part: its run, its number, of how many; ``sharing``: as in Ledger.
+
+    ``promised``: what the recipe's newest evaluation on the folds said, once the look's scores are recorded.
+    """
 
     run_id: str
     look: int

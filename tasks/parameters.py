@@ -1,4 +1,7 @@
-"""Parameters of several functions, each declared once; other rooms are imported when asked: help comes at once."""
+"""Parameters of several functions, each declared once; what flows alone are asked stands in ``requests``.
+
+What other rooms have is imported when it is needed: help comes at once.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,10 @@ if TYPE_CHECKING:
 class Flag:
     """The description of a parameter, and its flag where that is not ``--name VALUE``.
 
-    ``takes`` stands for its value in the help, below ``panel``. ``example``: of a mapping, written as NAME=JSON.
-    ``hidden``: it has no flag. ``argument``: it has a place. ``read`` makes of what is typed what it stands for.
+    ``takes``: what stands for its value in the help, which shows it below ``panel``. ``names``: instead of the
+    parameter's own. ``example``: it is a mapping, written as NAME=JSON, such as this one. ``hidden``: it has no
+    flag. ``argument``: it has none either, but a place. ``least``: no number may be smaller. ``read`` makes of what is
+    typed what it stands for.
     """
 
     panel: str

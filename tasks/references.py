@@ -33,10 +33,11 @@ class OfSplit(Protocol):
 
 
 def manifest_folder(reference: Any) -> Path:
-    """Return the folder of a split: of a manifest, a result, a folder, a name (its newest), NAME@1.0, digits of its id.
+    """Return the folder of a split: by its folder or name, or as a manifest or what the task or a flow returned.
 
-    A manifest in memory alone is written below the home. SplitError, with the nearest name, for what names none, or
-    several. A path that is no manifest is returned: whoever reads it says what is wrong.
+    One that is in memory alone is written below the home. ``flights`` is the newest version, ``flights@1.0`` (or
+    ``flights/1.0``) that one; four digits or more of a split_id name it as well. Raises SplitError for what names none,
+    with the nearest name, or several. A path that is no manifest is returned: whoever reads it says what is wrong.
     """
     if not isinstance(reference, (str, Path)):
         if isinstance(reference, manifests.Manifest):

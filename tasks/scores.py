@@ -57,9 +57,10 @@ def aggregate(
 ) -> Evaluated:
     """Return the estimates that the results of ``fit_fold`` come to together.
 
-    Folds give cross-validation with an ``interval``, whose further fits are ``refits``; draws, which need the
-    ``apparent`` fit of "all rows", out-of-bag, .632 and .632+. Where some splits lack, ``errors`` say why or that they
-    do. Raises EvaluationError for results of several data, models or splits, or one given twice.
+    Folds give cross-validation with its pooled score and an interval (``interval``: one of
+    ``evenfold.estimates.INTERVALS``; ``refits``: its further fits); draws, which need the ``apparent`` fit of "all
+    rows", out-of-bag, .632 and .632+. Where some splits lack and no ``errors`` say why, those of the outcome do, and it
+    is recorded as partial. Raises EvaluationError for results of several data, models or splits, or one given twice.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
@@ -96,7 +97,10 @@ def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
 
 
 def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> Audit:
-    """Return what the gate ``level_gap`` says of the scores of levels; one that is asked for fails where none are."""
+    """Return what the gate ``level_gap`` of the split's specification says of the scores of levels.
+
+    Where a limit is given and there is nothing to compare, it fails: a gate that was asked for is never passed by.
+    """
     limits = gates_with(split.limits, {"level_gap": MODEL_GATES["level_gap"]})
     gate = limits["level_gap"]
 
@@ -158,9 +162,10 @@ def compared(
     split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str, code: dict[str, str] | None = None,
     *, apparent: tuple[float, float] | None = None,
 ) -> Difference:  # fmt: skip
-    """Return the scores of the candidate minus the champion's, on the same folds or draws; EvaluationError for none.
+    """Return the scores of the candidate minus the champion's, on the same folds or draws.
 
-    ``code``: the champion's, where it is not that of now. ``apparent``: both mean scores on training rows.
+    ``code``: the champion's, where it is not that of now. ``apparent``: both mean scores on training rows. Raises
+    EvaluationError where nothing is kept of the champion's scores.
     """
     work = work_of(split, candidate)
     after = kept_scores(split, work)
@@ -218,9 +223,10 @@ def estimate_of_one_model(
     interval: str = "auto", level: float = 0.95, *, held: bool = False,
     beside: Mapping[str, pd.DataFrame] | None = None,
 ) -> Estimate:  # fmt: skip
-    """Return the estimate, called ``method``, of one fitted model on rows that it was not trained on.
+    """Return the estimate of one fitted model on rows that it was not trained on, called ``method``, with its interval.
 
-    ``held``: a mean of classes in ``score`` is of those that the rows hold. ``beside``: predictions without a model.
+    ``held``: whether a mean of classes in ``score`` is of those that the rows hold. ``beside``: predictions without a
+    model, by the rule's name. The estimate's note says why there is no interval.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
     evidence = estimates.Evidence(estimates.metric_of(metric), problem, [score], predictions, held=held)
@@ -342,7 +348,10 @@ def evaluate_segment(
     data: str, spec: SplitSpec, model: ModelSpec, segment: str, *, interval: Intervals = "auto", level: Level = 0.95,
     time_limit: TimeLimit = None,
 ) -> Segment:  # fmt: skip
-    """Return the score of ``model`` on a segment, a table of its own, by splits, fits and audits as any other's."""
+    """Return the score of ``model`` on the rows of a segment, a table of their own; one task run for all.
+
+    Its split, fits and audit are kept as any other's. SplitError, ModelError or EvaluationError where it has none.
+    """
     split = finished_here(decide, data, spec).value
     fits = [finished_here(fit_fold, split, block, model, time_limit=time_limit).value for block in split.blocks()]
     whole = finished_here(fit_fold, split, "all rows", model).value if split.kind == "draws" else None

@@ -56,8 +56,10 @@ def _title(data: Any, spec: Any = None, **columns: Any) -> str:
 def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> SplitRef:
     """Decide the split of ``data``, write its manifest below the home, and return what names it.
 
-    A plan is decided once, and another of the same name is the next major version. A table that takes more than
-    ``memory`` is sorted by DuckDB, or by ``data_engine``: the manifest is the same. Raises SplitError.
+    The same rows and rules are decided once, by the columns that the strategy reads, the specification and the
+    strategy's version: a plan that was decided before gives its folder, made anew where it is damaged, and another one
+    of the same name the next major version. A table that takes more than ``memory`` is sorted out of core by DuckDB, or
+    by ``data_engine``: the manifest is the same. Raises SplitError.
     """
     plan, path = _planned(data, spec, **fields)
     decided = plans.placed(plan, path, again=is_refreshing())
@@ -76,7 +78,8 @@ def audit_split(
 ) -> SplitAudit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
 
-    ``build``: the import path of a function that makes features, which is audited as well.
+    The findings are kept until the manifest or a file of its data is written again, but for a check that could not run.
+    ``build``, the import path of a function that makes features, is audited as well, and kept until its code changes.
     """
     columns, limit, data = plans.named_features(split, features), Settings.memory_of(memory), plans.table_of(split)
     manifest: Manifest = split.stored()
@@ -91,9 +94,10 @@ def audit_split(
 def newest(
     home: Home, spec: SplitSpec, champion: Champion | None = None, on_refused: OnRefused = "stop"
 ) -> Path | None:
-    """Return the version that new rows join: of the champion's line, or the name's newest; None where rules differ.
+    """Return the version that new rows join: of the champion's line, or without a champion the name's newest.
 
-    SplitError where the champion's is not here or has other rules, unless ``on_refused`` allows another one.
+    A line is a split and what grew from it. Raises SplitError where the champion's is not here or has other rules than
+    ``spec``, unless ``on_refused`` allows another one; None where the newest has other rules too.
     """
     if bucket := bucket_of(home):
         bucket.fetch_splits(spec.name)
@@ -147,7 +151,8 @@ def check_table(
 ) -> Audit:
     """Say what is wrong with ``data`` as the next table after those of the manifest in ``folder``. Raises SplitError.
 
-    ``recipe``: says which columns matter. ``gates``: in place of the manifest's.
+    Rows that vanished, changed targets, columns that the recipe may read, the new rows' number and targets, groups that
+    merge. ``gates``: in place of the manifest's.
     """
     manifest = manifests.read_manifest(folder)
     snapshot = _newest_snapshot(manifest, Path(folder))
@@ -168,9 +173,10 @@ MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for
 
 
 def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
-    """Return how ``data`` differ from the table that the manifest in ``folder`` last met, in sentences (``TOLD``).
+    """Return how ``data`` differ from the table that the manifest in ``folder`` last met, in sentences.
 
-    Nothing where nothing was kept of that table, and where this one takes more than ``memory``.
+    Corrected targets, columns that are gone or of another kind, values that no known row had; nothing where nothing was
+    kept of that table, and where this one takes more than ``memory``.
     """
     manifest = StoredManifest(folder)
     fits = manifests.fits_in_memory(data, manifest.spec.columns.roles(), Settings.memory_of(memory))
@@ -224,8 +230,9 @@ def extend(
 ) -> Growth:
     """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
 
-    No assigned row moves; the same data make the same version. ``staged``: the folder in which a new one stays until it
-    is committed. SplitError, also where the rows take more than ``memory``.
+    ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder. No assigned row moves; the same
+    data make the same version. ``staged``: the folder in which a new one stays until it is committed. SplitError, also
+    where the rows take more than ``memory``.
     """
     folder, home, aside = manifest_folder(manifest), Home.here(), Path(staged) if staged else None
     path = from_anywhere(data_reference(data, home))

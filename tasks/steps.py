@@ -42,9 +42,10 @@ R = TypeVar("R")
 
 
 class Body(Generic[P, R]):
-    """The function of a step, with what names its runs and its results, which a task run keeps in the content store.
+    """The function of a step, with what names its runs and its results.
 
-    Unless an option of the user's own says when or where Prefect keeps them. Called by hand it computes.
+    In a task run its result is looked for and kept in the content store, unless an option of the user's own says when
+    or where Prefect keeps it. Called by hand it computes.
     """
 
     __name__: str
@@ -91,9 +92,10 @@ def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any,
 
 
 class ByContent(CachePolicy):
-    """A result's key is made of what it depends on; what is whole in the content store is a hit of Prefect's.
+    """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
 
-    Where a task has a storage or expiration of the user's own, Prefect is asked alone.
+    What is whole in the content store is a hit of Prefect's. Where ``result_storage`` or ``cache_expiration`` of the
+    user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged.
     """
 
     def compute_key(
@@ -129,7 +131,10 @@ def _in_store(task: Task[..., Any]) -> bool:
 def step(
     key_of: Callable[..., str | None] | None = None, run_name: Callable[..., str] | None = None, retries: int = 2
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Return a decorator that makes a function a Prefect task; ``key_of`` returns the key of a result that is kept."""
+    """Return a decorator that makes a function a Prefect task.
+
+    ``key_of``, of its parameters: the key of its result, or None: nothing is cached. ``run_name``: of a task run.
+    """
 
     def made(fn: Callable[P, R]) -> Task[P, R]:
         body = Body(fn, key_of, run_name)

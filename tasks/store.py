@@ -44,9 +44,10 @@ def written(key: str, value: Outcome) -> bytes:
 
 
 def read(key: str, content: bytes) -> Outcome | None:
-    """Return the result that is kept as ``content`` under ``key``; None for one of others, of another version, damaged.
+    """Return the result that is kept as ``content`` under ``key``; whether it is intact is for whoever takes it.
 
-    That one is whole and not signed by this home or its team is said, once in a process.
+    None where it is none of ours, of another version or damaged. That one is whole and not signed by this home or its
+    team is said, once in a process.
     """
     head, _, text = content.partition(b"\n")
     kind, digest, signature, *_ = [*head.decode(errors="replace").split(" "), "", ""]
@@ -70,7 +71,10 @@ def _warn_unsigned() -> None:
 
 
 class Bucket:
-    """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached."""
+    """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached.
+
+    Raises SplitError where the package that speaks its protocol is not installed, or it overwrites what is there.
+    """
 
     def __init__(self, url: str, here: Path) -> None:
         self.url = url.rstrip("/")
@@ -182,9 +186,9 @@ R = TypeVar("R")
 
 
 def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]:
-    """Return what is kept under ``key``, or make and keep it, one on a host at a time, whole or not at all.
+    """Return what is kept under ``key``, or make and keep it, one on a host at a time; and whether it was kept.
 
-    And whether it was kept. ``again``: make it anew.
+    ``again``: make it anew. The value is kept whole or, where this process is killed, not at all.
     """
     home = Home.here()
     home.make()

@@ -38,9 +38,10 @@ Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
-    ``digests``: of every column that the model reads. ``place``: of each row of the manifest in the problem, -1 where
-    the data lack it. ``attributes``: each row's level of a column to balance on, and the levels' names. ``marks``: see
-    ``Preimage``. ``code``: the user's, where it is not the code of now.
+    ``digests``: of every column that the model reads. ``place``: where each row of the manifest stands in the problem;
+    -1 for one that the data lack. ``keys`` stand beside the predictions. ``attributes``: of each column to balance on
+    each row's level, and the levels' names. ``roles``: the columns of the specification's roles. ``marks``: makes what
+    tells later in how many rows a column has changed. ``code``: the user's, where it is not the code of now.
     """
 
     manifest: Manifest
@@ -328,9 +329,10 @@ def _asked_pairs(work: Work, method: str) -> list[Pair]:
 
 
 def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
-    """Return the fits that an interval method, or so many repeats, ask for beyond the folds, by split and seed alone.
+    """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
 
-    SplitError where the strategy has no other folds.
+    As positions in the problem, by the split, the seed and ``purpose`` alone; repeats follow those of the split.
+    SplitError where its strategy has no other folds.
     """
     if purpose not in work.further:
         pairs = _asked_pairs(work, purpose) if isinstance(purpose, str) else _repeated_pairs(work, purpose)
@@ -349,9 +351,10 @@ def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
 
 
 def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:
-    """Return the score key of what ``fit_fold`` fits: what a score depends on, and nothing else, as other columns.
+    """Return the score key of what ``fit_fold`` fits: what a score depends on, and nothing else.
 
-    More draws leave finished blocks and the fit on all rows alone. Raises SplitError for what there is not.
+    Other splits, and columns that the model does not read, leave it alone. More draws leave finished blocks and the one
+    fit on all rows alone; another locked part does not. Raises SplitError for what there is not.
     """
     rows, seed = f"{job_of(work, i, of).membership} of {work.keys_digest}", work.manifest.spec.seed
     model, values, inner = work.problem.model, work.fingerprint, _inner_of(work)

@@ -31,9 +31,9 @@ _USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
 
 
 def redacted(text: str) -> str:
-    """Return ``text`` with ``***`` in place of every password, and of a token before the ``@`` of a URI. O(n).
+    """Return ``text`` with ``***`` in place of every password in it: of URIs, and of parameters named like one.
 
-    Redacting twice changes nothing.
+    Before the ``@`` of a URI all is hidden that has no colon: it may be a token. Redacting twice changes nothing. O(n).
     """
 
     def without_password(userinfo: re.Match[str]) -> str:
@@ -44,7 +44,10 @@ def redacted(text: str) -> str:
 
 
 def without_login(uri: str) -> str:
-    """Return an http address without user and password, which go to the environment, where MLflow looks for them."""
+    """Return an http address without user and password, which go where MLflow looks for them: the environment.
+
+    What that holds already is kept. Other URIs stay as they are: a database's driver names the password nowhere.
+    """
     parts = urlsplit(uri)
     if parts.scheme not in ("http", "https") or parts.username is None:
         return uri

@@ -36,7 +36,8 @@ ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
     """Return what ``function`` returns, run in a process of its own that is killed after ``seconds``; None: no limit.
 
-    The process is like this one and ends with it; imports do not count. EvaluationError where it comes to no result.
+    The process is like this one and ends with it; imports do not count. Raises EvaluationError, which names the step,
+    when the time is up, or the process dies or does not start, and what the function raises.
     """
     if seconds is None:
         return function(*arguments)
@@ -146,9 +147,10 @@ def _pools(_modules: int) -> ThreadpoolController:
 
 @contextlib.contextmanager
 def limited(cells: int) -> Iterator[None]:
-    """Let a fit to a table of ``cells`` use its share of the cores that are left to us in the block, ``unlogged``.
+    """Let a fit to a table of ``cells`` use its share of the threads and one BLAS thread in the block, ``unlogged``.
 
-    A small table needs one thread. One BLAS thread rounds alike whatever else runs.
+    All fits at once use each core once that ``OMP_NUM_THREADS``, ``LOKY_MAX_CPU_COUNT``, the processor's affinity and
+    the container's quota leave; a small table needs one thread. One BLAS thread rounds alike whatever else runs.
     """
     # With fewer cells each, threads wait for one another longer than they work.
     threads = max(1, min(_fair_threads(), cells // 100_000))
@@ -191,7 +193,12 @@ def _fair_threads() -> int:
 
 
 def task_runner() -> Any:
-    """Return the Prefect task runner that the settings ask for; Dask and Ray start their own without an address."""
+    """Return the Prefect task runner that the setting asks for.
+
+    Threads and processes run ``EVENFOLD_WORKERS`` tasks at once. ``EVENFOLD_RUNNER_ADDRESS`` names a Dask scheduler
+    (tcp://host:8786) or Ray cluster (ray://host:10001); without it both start their own. Workers elsewhere need
+    evenfold, and ``EVENFOLD_HOME`` or ``EVENFOLD_RESULTS`` on a path that all of them see.
+    """
     settings = Settings.here()
     n_workers, address, runner = settings.n_workers, settings.runner_address, settings.runner
     if runner == "threads":

@@ -71,7 +71,10 @@ def saying(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shown_in_a_notebook() -> Iterator[None]:
-    """Show what is under way in the block in a line of a notebook's cell, where there is one and nobody listens yet."""
+    """Show in one line of a notebook's cell what is under way in the block, and in the end how long it took.
+
+    Nothing where somebody listens already, or there is no notebook; the log is told as well.
+    """
     # IPython's display where a kernel runs this; elsewhere nothing is imported for it.
     ipython: Any = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
@@ -112,7 +115,7 @@ def at_stop(ending: Callable[[], object]) -> Iterator[None]:
 def ending_at_signals() -> Iterator[None]:
     """Let a signal inside the block end this process within seconds, with one line, and exit code 128 and its number.
 
-    Prefect's own end, by an exception in the main thread, would wait for fits under way.
+    One that is ignored stays so. Prefect's own end, by an exception in the main thread, would wait for fits under way.
     """
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
@@ -177,9 +180,10 @@ def unreachable(error: BaseException) -> bool:
 
 
 def through_outages(work: Callable[[], R]) -> R:
-    """Return what ``work`` returns, which is done again after an outage where nobody else does: EvaluationError then.
+    """Return what ``work`` returns; it must be able to go on where it stopped.
 
-    At a terminal Prefect tries tasks again.
+    Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again, and ``plain`` 1 and 3
+    seconds; at a terminal, where Prefect tries tasks again, and in the end, the outage is an EvaluationError.
     """
     from prefect.context import FlowRunContext  # whoever only asks what an error is does without it
 

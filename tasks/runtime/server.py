@@ -133,11 +133,8 @@ def api_of(home: Home) -> str:
     with _GUARD:
         if home.path not in _OWN or _OWN[home.path][1].poll() is not None:
             end_own_server()
-            say(
-                "starting Prefect's embedded server, 10 to 20 s (evenfold up keeps one; --engine plain needs none)",
-                0,
-                1,
-            )
+            what = "starting Prefect's embedded server, 10 to 20 s"
+            say(f"{what} (evenfold up keeps one; --engine plain needs none)", 0, 1)
             # In a new home one after the other: its migrations race.
             ready = home.locks / f"prefect-{prefect.__version__}"
             with contextlib.nullcontext() if ready.exists() else locked(home.locks, "prefect server"):

@@ -26,7 +26,10 @@ NEW_KEY = 'python -c "import secrets; print(secrets.token_hex(32))"'
 
 
 def sign(kind: str, claim: Mapping[str, Any]) -> str:
-    """Return the signature of a ``claim``, plain JSON, of one ``kind``: by the team's key, or this home's own."""
+    """Return the signature of a ``claim``, plain JSON, of one ``kind``: by the team's key, or this home's own.
+
+    Raises SplitError in a deployed run among shared results that has no team's key: nobody else could check it.
+    """
     require_team_key()
     return _signature(_team_key() or _own_key(Home.here(), make=True), kind, claim)
 
