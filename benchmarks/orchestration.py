@@ -62,7 +62,7 @@ def made(name, k, rows):
 
 @flow
 def fits(ref, seed):
-    return fit_splits(ref, model(seed), quiet=True)
+    return fit_splits(ref, model(seed))
 
 def bare(problem, i):
     with limited(problem.X.size):

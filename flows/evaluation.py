@@ -98,18 +98,19 @@ class Fits:
         return results
 
 
-def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = None) -> Fits:
-    """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
+def fit_splits(split: SplitRef, model: ModelSpec, *, interval: str = "auto", time_limit: float | None = None) -> Fits:
+    """Fit every split, and what the interval asks for; finished fits are kept, and one that fails stops no other."""
     fits = Fits(split, model, time_limit)
-    if not split.in_blocks:
+    if split.in_blocks:
+        blocks, n_whole = split.blocks(), int(split.kind == "draws")
+        outcomes = finished_each(fit_fold, [(split, block, model) for block in blocks], time_limit=time_limit)
+        fits.results = fits.collect(outcomes, [last - first for first, last in blocks], to_come=n_whole)
+        # Alone: beside it a single block, as a bootstrap of 200 draws is, would be fitted with some of the threads.
+        whole = finished_each(fit_fold, [(split, "all rows", model)] * n_whole, time_limit=time_limit)
+        fits.apparent = next(iter(fits.collect(whole, [1] * n_whole)), None)
+    else:
         fits.results = fits.collect(_each(fits, split.n_splits, "folds"), [1] * split.n_splits)
-        return fits
-    blocks, n_whole = split.blocks(), int(split.kind == "draws")
-    outcomes = finished_each(fit_fold, [(split, block, model) for block in blocks], time_limit=time_limit)
-    fits.results = fits.collect(outcomes, [last - first for first, last in blocks], to_come=n_whole)
-    # Alone: beside it a single block, as a bootstrap of 200 draws is, would be fitted with some of the threads.
-    whole = finished_each(fit_fold, [(split, "all rows", model)] * n_whole, time_limit=time_limit)
-    fits.apparent = next(iter(fits.collect(whole, [1] * n_whole)), None)
+    fit_more(fits, interval)
     return fits
 
 
@@ -275,8 +276,7 @@ def evaluated(split: SplitOutcome, recipe: ModelSpec, request: Request) -> Evalu
             f"log_models='all' keeps a model per fold, and {ref.strategy} makes {ref.n_splits:,} splits that are "
             "fitted in blocks; choose 'final'."
         )
-    fits = fit_splits(ref, recipe, time_limit=request.time_limit)
-    fit_more(fits, request.interval)
+    fits = fit_splits(ref, recipe, interval=request.interval, time_limit=request.time_limit)
     outcome = fits.evaluated(request.allow_partial, interval=request.interval, level=request.level)
     models = {} if fits.errors or log_models == "none" else {"all rows": run(fit_final, ref, recipe)}
     if models and log_models == "all":

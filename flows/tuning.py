@@ -20,7 +20,7 @@ from evenfold.tasks.steps import finished_each, run
 from evenfold.tasks.work import Work, require_inner, work_of
 
 from . import definitions
-from .evaluation import Fits, fit_more, fit_splits, look_at_holdout, require_level_gap
+from .evaluation import Fits, fit_splits, look_at_holdout, require_level_gap
 from .flow import flow
 from .outcomes import Tuning
 from .requests import Request, checked, judged_by
@@ -169,8 +169,7 @@ def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], 
     for number, params in enumerate(tried, start=1):
         model = with_params(recipe, params)
         with saying(f"configuration {number} of {len(tried)}"), setting(SAY, lambda *_: None):
-            fits = fit_splits(split, model, time_limit=request.time_limit)
-            fit_more(fits, interval)
+            fits = fit_splits(split, model, interval=interval, time_limit=request.time_limit)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
         trials.append(Trial(params, model, fits, fits.evaluated(interval=interval, level=level)))
