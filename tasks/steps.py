@@ -146,7 +146,7 @@ def step(
             persist_result=key_of is not None,
             result_serializer="json" if key_of else None,
             retries=retries,
-            retry_delay_seconds=[2, 8, 30][:retries] or None,
+            retry_delay_seconds=[2.0, 8.0, 30.0][:retries] or None,
             retry_condition_fn=worth_another_try,
         )
 
