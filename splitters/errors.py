@@ -183,8 +183,7 @@ class Displayed:
     def __repr__(self) -> str:
         return self.summary
 
-    def __str__(self) -> str:  # pydantic's own would print every field
-        return self.summary
+    __str__ = __repr__  # pydantic's own would print every field
 
     def _repr_html_(self) -> Any:  # None where nothing draws it: then a notebook shows the line
         return above("draw", self)

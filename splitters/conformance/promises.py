@@ -82,6 +82,9 @@ check("tests each class's share of rows, rounded up or down", "draws_class_share
 check("gives each part its share of every class, rounded up or down", "exact_class_parts")(
     lambda trial: _have_class_shares(trial, (trial.labels == code for code in trial.splitter.part_codes().values()))
 )
+check("makes other folds in every repeat", "repeats_differ")(
+    lambda trial: len({encode(folds, "fold")[0].tobytes() for folds in trial.labels.T}) == trial.param("n_repeats")
+)
 check("keeps every group on one side", "groups_whole")(_of_each(lambda trial, *pair: _apart(_groups(trial), *pair)))
 check("keeps every level of every entity on one side", "entities_apart")(
     _of_each(lambda trial, *pair: all(_apart(column, *pair) for column in trial.columns["groups"].T))
@@ -173,13 +176,6 @@ def _exact_parts(trial: Trial) -> bool:
     codes, shares = trial.splitter.part_codes().values(), trial.fresh.bin_shares().tolist()
     rows = [np.sum(trial.labels == code) for code in codes]
     return all(abs(n - share * trial.n) < 1 + 1e-6 for n, share in zip(rows, shares, strict=True))
-
-
-@check("makes other folds in every repeat", "repeats_differ")
-def _repeats_differ(trial: Trial) -> bool:
-    repeats = trial.labels.T
-    partitions = {encode(labels, "fold")[0].tobytes() for labels in repeats}
-    return bool(len(partitions) == len(repeats) == trial.param("n_repeats"))
 
 
 @check("gives a row with the same key the same sides, whatever other rows there are", "by_key_alone")
