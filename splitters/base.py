@@ -90,9 +90,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         super().__setattr__(name, plain_numbers(value))
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
-        """Return the (train, test) pairs of row positions; SplitError at once, before the first pair is asked for.
+        """Return the (train, test) pairs of row positions, two int64 arrays each.
 
-        ``roles`` are the columns that scikit-learn has no place for (``ROLES``).
+        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``label_end``, ``fixed``,
+        ``coordinates``. Raises SplitError at once, before the first pair is asked for.
         """
         return self.pairs(self.rows(X, y, groups, **roles))
 
@@ -105,7 +106,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         return request
 
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
-        """Return the rows as this strategy may see them, checked against its needs and parameters; or such ``X``."""
+        """Return the rows as this strategy may see them, checked against its needs and parameters.
+
+        An ``X`` that is ``Rows`` has been checked already, and stays as it is.
+        """
         if isinstance(X, Rows):
             return X
         rows = self.prepared(Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles))
@@ -239,7 +243,10 @@ class DrawSplitter(Splitter):
 
 
 class PairSplitter(Splitter):
-    """A strategy whose (train, test) pairs, which share no row, follow no label and no draw: they are stored."""
+    """A strategy whose (train, test) pairs follow no label and no draw: they are stored as they are.
+
+    Promises: no row is in both sides of a pair.
+    """
 
     kind = "pairs"
     promises = frozenset({"disjoint"})
@@ -260,9 +267,10 @@ def codes_tested(labels: NDArray[Any], parts: Mapping[str, int], n_folds: int = 
 
 
 def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:
-    """Yield (train, rows of the label) for each ``tested`` label of each repeat, positions ascending, O(n) a pair.
+    """Yield (train, rows of the label) for each ``tested`` label, positions ascending, O(n) a pair.
 
-    Train is every other row of label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
+    ``labels`` has one value per row, or a column per repeat, which follow one another. Train is every other row of
+    label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
     """
     for column in labels.reshape(labels.shape[0], -1).T:
         for label in tested:
@@ -279,10 +287,11 @@ def all_strategies() -> dict[str, type[Splitter]]:
 
 
 def strategy_of(value: Any, random_state: int = 0) -> Splitter:
-    """Return the strategy that ``value`` is, or names: ``{"strategy": "KFold", "params": {"n_splits": 5}}``.
+    """Return the strategy that ``value`` is or names.
 
-    One of your own is named by its import path, ``package.module:Name``. ``random_state`` is that of one which names
-    none. SplitError for unknown names, with the nearest ones, and for parameters that are lacking.
+    A name comes as ``{"strategy": "KFold", "params": {"n_splits": 5}}``; a strategy of your own is named by its
+    import path, ``package.module:Name``. One whose parameters hold no random_state takes this one. Raises SplitError
+    that names the nearest strategies, and for a parameter that it does not have or cannot do without.
     """
     if isinstance(value, Splitter):
         return value

@@ -75,7 +75,10 @@ def shown(value: Any) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what another library says went wrong, in one line; deployed its kind alone, for it quotes cells."""
+    """Return what another library says went wrong, in one line; in a deployed run its kind alone.
+
+    Such texts quote cells: could not convert string to float: 'what stood there'.
+    """
     if is_deployed():
         return f"{type(error).__name__}, its text withheld"
     several = len(error.args) > 1 and all(isinstance(part, str) for part in error.args)
@@ -134,9 +137,9 @@ def is_address(source: Any) -> bool:
 def require_readable(paths: Iterable[str | Path]) -> None:
     """Raise SplitError where a deployed run is asked for a file or address that does not lie below a data root.
 
-    Roots are the folders and buckets (``s3://name/folder``) of ``EVENFOLD_DATA_ROOTS``, by default the working
-    directory; and the home and the shared results. Links are followed first. To be called with what was named, before
-    anything is told of it, and then with every file that was found there.
+    Roots are the folders and buckets (``s3://name/folder``) of ``EVENFOLD_DATA_ROOTS``, comma-separated, by default the
+    working directory; and the home and the shared results. Links are followed first; ``file://`` is a path. To be
+    called with what was named, before anything is told of it, and then with every file that was found there.
     """
     if not is_deployed():
         return

@@ -24,7 +24,8 @@ CALIBRATION = 11
 class Stream:
     """Random decisions that depend on ``seed`` and ``path`` alone, the same on every CPU; other paths are independent.
 
-    Raw ``Philox`` bits, integer arithmetic and sorting alone: what ``Generator`` makes of them may change (NEP 19).
+    NumPy guarantees the bits of a bit generator for ever, but not what ``Generator`` makes of them (NEP 19).
+    So only ``Philox`` raw bits are used here, and everything made from them is integer arithmetic or sorting.
     """
 
     def __init__(self, seed: int, *path: int) -> None:
@@ -65,7 +66,10 @@ class Stream:
         return keys.view(np.int64)
 
     def _keys(self, rows: int, n: int, shift: int = 0) -> tuple[NDArray[np.uint64], np.uint64]:
-        """Return ``rows`` times random integers that end in 0..n-1, below ``shift`` free bits; and a mask of ends."""
+        """Return ``rows`` times random integers whose low bits are the positions 0..n-1, and the mask of those bits.
+
+        Sorted they are random permutations. Their ``shift`` highest bits are left free.
+        """
         positions = np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
         keys = self.raw(rows * n).reshape(rows, n)
         keys >>= np.uint64(shift)
@@ -74,10 +78,11 @@ class Stream:
         return keys, positions
 
     def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
-        """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32); in ``out``, if any.
+        """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
 
-        Multiply-shift of 32 random bits; products whose low half would make some values likelier are drawn again.
-        Source: Lemire (2019), Fast random integer generation in an interval.
+        Multiply-shift of 32 random bits, a stretch at a time; products whose low half would make some values likelier
+        are drawn again. Many calls may share one ``out``. Source: Lemire (2019), Fast random integer generation in an
+        interval.
         """
         numbers = np.empty(size, dtype=np.int64) if out is None else out
         # A view: products are turned into the returned numbers in place.
@@ -124,9 +129,10 @@ def shuffled_in_blocks(n: int, length: int, stream: Stream) -> IntArray:
 def deal(order: IntArray, n_folds: int, stream: Stream, by: Literal["cycle", "block"]) -> NDArray[Any]:
     """Return a fold for each row, so that neighbours in ``order`` land in different folds.
 
-    ``cycle``: one random permutation of the folds, repeated: counts in any run of rows differ by at most 1, so those of
-    classes laid end to end. ``block``: a fresh one for every ``n_folds`` rows: counts before any point of the order
-    differ by at most 1, and which rows meet is as random as that allows. O(n), and O(n log n_folds) for blocks.
+    ``cycle``: one random permutation of the folds, repeated. Folds' counts in any run of consecutive rows differ by at
+    most 1, so classes laid end to end have even counts, and so has the whole. ``block``: a fresh permutation for every
+    ``n_folds`` rows. Counts before any point of the order differ by at most 1, and which rows meet is as random as that
+    allows. O(n), and O(n log n_folds) for blocks.
     """
     n = order.size
     labels: NDArray[Any] = np.empty(n, dtype=label_type(n_folds))
@@ -141,9 +147,10 @@ def deal(order: IntArray, n_folds: int, stream: Stream, by: Literal["cycle", "bl
 def fill(strata: IntArray, held: IntArray, shares: NDArray[np.float64], stream: Stream) -> IntArray:
     """Return a bin for each new row, at random among those of its stratum.
 
-    ``held`` is what the bins hold of each stratum already (bins by strata), ``shares`` what they want of every stratum.
-    Promises: a stratum is as close to its shares as it can be without moving a row: where no bin had more than its
-    share before, every bin is within 1 row of it, and so are the sizes. O(n log n + strata x bins log bins).
+    ``strata`` is each new row's class (or bin of a number, or 0); ``held`` what each bin holds of each stratum already
+    (bins by strata); bin f wants ``shares[f]`` of every stratum. Promises: a stratum is as close to its shares as is
+    possible without moving a row: where no bin had more than its share before, every bin is within 1 row of it, and so
+    are the sizes. O(n log n + strata x bins log bins).
     """
     order = stable_order(strata)
     counts = np.bincount(strata, minlength=held.shape[1])
@@ -183,9 +190,9 @@ def _seats(
 def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
     """Return the places of the groups to take from an order so that their rows come close to ``wanted``.
 
-    ``sizes`` are the groups' rows in that order. One to ``most`` are taken, while they bring the number closer; those
-    that alone would miss it by more than none at all are passed over, unless all are like that. It is missed by half
-    the largest group met, at most, as long as the groups suffice. O(groups).
+    ``sizes`` are the groups' rows in that order. At least one group is taken and at most ``most``, while they bring the
+    number closer; those that alone would miss it by more than none at all are passed over, unless all are like that.
+    It is missed by half the largest group taken or met after, at most, as long as the groups suffice. O(groups).
     """
     fit = np.flatnonzero(sizes < 2 * wanted)
     fit = fit if fit.size else np.arange(1)
@@ -194,7 +201,10 @@ def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
 
 
 def trained_part(parts: Mapping[str, float]) -> str:
-    """Return the part that is trained on: train, or the largest one that is not validation or test, if there is one."""
+    """Return the part that is trained on: train, or the largest of those that are not called validation or test.
+
+    Raises SplitError where two are the largest, or all are called validation and test.
+    """
     if "train" in parts:
         return "train"
     able = {name: share for name, share in parts.items() if name not in ("validation", "test")}

@@ -29,7 +29,10 @@ from .untrusted import HERE
 
 
 def import_path(thing: Any) -> str:
-    """Return from where a class or function is imported, the shortest way; SplitError where nobody else finds it."""
+    """Return from where a class or function is imported, the shortest way.
+
+    Raises SplitError for what is defined in a script, a notebook or a function: no other process finds it there.
+    """
     home = getattr(thing, "__module__", None) or type(thing).__module__  # of NumPy's functions
     modules = accumulate(home.split("."), "{}.{}".format)
     owners = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
@@ -143,7 +146,8 @@ def path_here(thing: Any) -> str:
     """Return the name that this process alone knows a class or function by, from now on; said once.
 
     It holds a digest of its code and of all that this refers to, so a notebook that starts again has the same name for
-    the same, under the same Python; layout, comments and docstrings do not count.
+    the same. Lines, comments, layout and docstrings do not count; another Python is another name. Raises SplitError
+    where it refers to what no key can hold.
     """
     module = ModuleType(f"{HERE}{digest_json(_told(thing, set()))[:16]}")
     name = thing.__name__ if thing.__name__.isidentifier() else "function"
@@ -239,9 +243,10 @@ def code_of(*paths: str | None) -> dict[str, str]:
     """Return the digest of each module of the user's own behind import paths, and the version of each library's.
 
     A module counts with those that it imports, at its top or in a function, and the packages above them. One's own is
-    what lies outside of ``site-packages``, an editable install too; without any the answer is empty. Comments,
-    docstrings, layout and Python's version do not count; what is no Python counts by its bytes. Data files and modules
-    whose names are computed are not seen. A file that changes once imported counts as it was, for that is what runs.
+    what lies outside of ``site-packages``, an editable install too; where there is none of it, the answer is empty.
+    Comments, docstrings, layout and Python's version do not count; what is no Python counts by its bytes and is logged,
+    once. Data files and modules whose names are computed are not seen. A file that changes after this process has
+    imported it counts as it was, for that is what runs, until it is reloaded.
     """
     own: dict[str, str] = {}
     libraries: dict[str, str] = {}

@@ -23,7 +23,10 @@ def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
 
 
 def plain_numbers(value: Any) -> Any:
-    """Return NumPy's numbers, also in mappings, lists and tuples, as Python's: of single precision 0.2, as written."""
+    """Return NumPy's numbers as Python's, alone or inside mappings, lists and tuples; anything else as it is.
+
+    Of single precision the number that was written: 0.2, not 0.20000000298. What holds none stays the same object.
+    """
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return float(str(value)) if value.dtype.kind == "f" else value.item()
     if type(value) not in (dict, list, tuple):
@@ -42,7 +45,10 @@ TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
 
 
 def require_bounded(values: Any) -> None:
-    """Raise ValueError for values nested more than 50 deep, or within themselves: what walks through them recurses."""
+    """Raise ValueError for values that are nested more than 50 deep, or within themselves.
+
+    What walks through values calls itself for each level. What stands in several places is looked through once.
+    """
     level = [values]
     for _ in range(DEEPEST):
         parts = [
@@ -95,8 +101,8 @@ CLASSES_VERSION = 2  # of this rule: by the first one every floating number was 
 def is_number(dtype_kind: str, distinct: Callable[[], Any]) -> bool:
     """Return whether a target is numbers rather than classes: the one rule of splits, reports and models.
 
-    ``dtype_kind`` is NumPy's letter of the type; ``distinct`` returns the different values, or more than 20 of them.
-    Integers and floats are numbers where one has a fraction, or more than 20 are different.
+    ``dtype_kind`` is NumPy's letter for the column's type, ``distinct`` returns its different values, or more than 20
+    of them; nothing missing. Integers and floats are numbers where one has a fraction, or more than 20 are different.
     """
     if dtype_kind not in ("i", "u", "f"):
         return False
@@ -125,7 +131,10 @@ class Coded:
 
 
 def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
-    """Return a code per value, by first appearance, and the values behind the codes; SplitError for missing ones."""
+    """Return a code per value, by first appearance, and the values that the codes stand for. O(n).
+
+    Missing values (None, NaN, NaT, NA) are a SplitError that counts them.
+    """
     if isinstance(values, Coded):
         return values.codes, values.levels
     array = present(values, name)

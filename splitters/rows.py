@@ -79,7 +79,10 @@ class Rows:
         asked_by: str = "this strategy",
         names: Mapping[str, str] | None = None,
     ) -> Rows:
-        """Return the checked rows of any container, seen by position; SplitError for what is lacking. O(n log n)."""
+        """Return the checked rows of any container (arrays, frames, series, lists), seen by position. O(n log n).
+
+        Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
+        """
         values = dict(zip(("y", "groups", *ROLES), (y, groups, key, time, label_end, fixed, coordinates), strict=True))
         n = _count({"X": X, **values})
         _require(needs, values, asked_by)
@@ -179,7 +182,10 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRows(Rows):
-    """``n`` rows of which only the table of groups and classes is known, as ``table_to_pack`` returns it."""
+    """Rows of which only the table of groups and classes is known, as ``table_to_pack`` returns it; ``n`` counts rows.
+
+    ``groups`` has one entry a group, 0, 1, 2, ...; a ``by_group_table`` strategy labels groups as their rows.
+    """
 
     sizes: IntArray
     table: IntArray

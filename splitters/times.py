@@ -23,7 +23,10 @@ _ROWS = re.compile(r"\s*(\d+)\s*rows?\s*")
 
 
 def times_of(values: Any, name: str) -> NDArray[Any]:
-    """Return times, of any container, as int64 or float64 numbers, or as datetime64[us] in UTC; no zone stays none."""
+    """Return times, of any container, as int64 or float64 numbers, or as datetime64[us] in UTC; no zone stays none.
+
+    Text, missing and infinite times, and such with and without time zones together, are SplitErrors.
+    """
     array = present(values, name)
     if array.dtype.kind == "O":
         array = _from_objects(array.tolist(), name)
@@ -124,7 +127,10 @@ def unit_and_zone(every: Any) -> tuple[Calendar, ZoneInfo | None]:
 
 
 def calendar_units(times: NDArray[Any], every: Any) -> NDArray[np.int64]:
-    """Return the number of the day, week (from Monday), month, quarter or year that each timestamp (in UTC) is in."""
+    """Return the number of the day, week (from Monday), month, quarter or year that each timestamp lies in.
+
+    In UTC, or by the clocks of a zone (``unit_and_zone``); timestamps without a zone are taken for UTC then.
+    """
     unit, zone = unit_and_zone(every)
     if times.dtype.kind != "M":
         raise SplitError(f"every={every!r} for times that are numbers; pass dates or timestamps, or choose test_size.")

@@ -1,4 +1,7 @@
-"""Requests of somebody else: what they name, which becomes what it stands for here alone, and what they hold."""
+"""Requests of somebody else: what they name that this process imports, and goes through.
+
+The one place where a string such as package.module:Name becomes what it stands for.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ class UntrustedNameError(SplitError):
 
 @dataclass(frozen=True)
 class Role:
-    """What a name must stand for: a class of ``base`` with these methods, or one of ``others``; or a function."""
+    """The kind of thing that a name must stand for: a class with these methods, or one of ``others``; of ``base``.
+
+    ``remedy`` ends every refusal. ``or_function``: a function that returns such an instance will do.
+    """
 
     what: str
     methods: tuple[str, ...]
@@ -95,7 +101,8 @@ def resolve(path: str, role: Role, closed: bool | None = None) -> Any:
 
     It must play ``role``, and lie outside of Python's standard library. In a deployed run (or where ``closed`` says so)
     only what ``EVENFOLD_ALLOWED_MODULES`` lists is imported: packages and modules, whose classes may be named, and
-    single functions as ``package.module:name``. UntrustedNameError is raised before anything else is imported.
+    single functions as ``package.module:name``. Raises UntrustedNameError before anything else is imported, and
+    SplitError that says which part of the path could not be found, or what is lacking.
     """
     closed = is_deployed() if closed is None else closed
     module, name = _parts(path, role, UntrustedNameError if closed else SplitError)
@@ -207,8 +214,8 @@ def _require_own(path: str, thing: Any, module: str) -> None:
 def check_params(path: str, params: Any, closed: bool = False) -> None:
     """Raise UntrustedNameError for parameters that a deployed run may not give to what ``path`` names, nor its parts.
 
-    What scikit-learn takes as a place on disk is refused: a folder named as memory is written to, and pickles are read
-    from it. ``closed``: whatever is running.
+    ``closed``: whatever is running. What scikit-learn takes as a place on disk is refused: a folder named as memory is
+    written to, and pickles are read from it. Values come from a document, are never imported, and of bounded depth.
     """
     if not (closed or is_deployed()):
         return
@@ -230,7 +237,11 @@ TOO_MANY = f"there are more than {MOST_VALUES:,} values; keep long lists in a ta
 
 
 def read_document(text: str) -> Any:
-    """Return the plain values in a YAML or JSON text; ValueError for what is neither, too deep or too much."""
+    """Return the plain values in a YAML or JSON text.
+
+    Raises ValueError for what is neither, for values that YAML cannot make, for those that are nested more than 50
+    deep, and for more than two million of them with their names, however short the text that stands for them.
+    """
     import yaml
 
     counts = dict[int, int]()

@@ -57,7 +57,8 @@ def check(name: str, promise: str | None = None) -> Callable[[Run], Run]:
 def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
     """Raise AssertionError that names every check which ``splitter`` fails on ``n`` made-up rows, or on ``n + 1``.
 
-    ``n + 1`` rows may be refused with a SplitError. For what a process changes (PYTHONHASHSEED) compare two.
+    So a fault at odd or at even numbers alone is seen; ``n + 1`` rows may be refused with a SplitError. Of what another
+    process changes, such as PYTHONHASHSEED, only the order of sets is seen; to see all, compare folds of two.
     """
     trials = [trial_of(splitter, n, seed), trial_of(splitter, n + 1, seed)]
     if isinstance(trials[1].seen.outcome, SplitError):

@@ -37,7 +37,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Trial:
-    """A splitter and ``n`` rows: the columns that it needs, as ``split`` takes them; copies of both meet, once."""
+    """A splitter and ``n`` rows: the columns that it needs, by the names that ``split`` takes them by.
+
+    Copies of both meet; what follows is seen once, for all checks.
+    """
 
     splitter: Splitter
     n: int
@@ -107,8 +110,10 @@ def _random_state() -> tuple[Any, ...]:
 
 
 def trial_of(splitter: Splitter, n: int, seed: int = 0) -> Trial:
-    """Return ``splitter`` with ``n`` made-up rows of what it needs, the same on every machine: 3 uneven classes or
-    heavy-tailed numbers, n//4 groups or two columns of entities, times, and places on a map of 10 by 10.
+    """Return ``splitter`` with ``n`` made-up rows of what it needs, the same on every machine.
+
+    There are 3 uneven classes or heavy-tailed numbers, and n//4 groups or two columns of entities. Targets are known on
+    the day of the row or on the next one; places lie on a map of 10 by 10.
     """
     stream, needs = Stream(seed, MADE_UP), splitter.needs
     n_groups = max(n // 4, 6)

@@ -21,10 +21,10 @@ Span = tuple[int, int]
 def edges_of(ascending: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     """Return the numbers at which all bins but the first begin, of numbers in ascending order.
 
-    At most ``bins``, each of at least 20 rows, or n / ``bins`` where that is less. A number with as many rows as an
-    average bin gets one of its own, unless its neighbours would then need larger bins than this one; and so on with
-    what is left. The stretches between such numbers share the other bins by their rows, and each is cut evenly, at the
-    nearest number. O(bins) searches of O(bins) numbers.
+    Equal numbers share a bin; there are at most ``bins`` bins, each of at least 20 rows, or n / ``bins`` where that is
+    less. A number with as many rows as a bin has on average gets one of its own, unless what lies beside it would then
+    need larger bins than this one; and so on with what is left. The stretches between such numbers share the other bins
+    by their rows, and each is cut evenly, where the number begins that is nearest. O(bins) searches of O(bins) numbers.
     """
     n = ascending.size
     bins, alone = min(bins, n), list[Span]()
@@ -159,7 +159,10 @@ class Aim:
     def costs_of(
         self, sums: FloatArray, empty: float, bins: Any = slice(None), scarce: Sequence[int] = ()
     ) -> FloatArray:
-        """Return the cost of ``bins`` by their sums of ``vectors``, ``empty`` without rows; ``scarce`` may lack."""
+        """Return the cost of ``bins`` with these sums of ``vectors`` (1 + columns, ...).
+
+        ``empty`` is the class term of a bin without rows; only columns that are ``scarce`` cost where they are missing.
+        """
         rows = sums[0]
         squares = np.zeros(rows.shape)
         for excess in sums[1:]:  # column after column, so that every machine adds in this order
@@ -180,9 +183,10 @@ class Aim:
 class PackReport:
     """The balance of a packing, and the best that any could reach.
 
-    ``cost`` = ``size_term`` + ``class_term`` + ``missing``, how often a fold lacks a class that enough groups have for
-    every fold. No assignment costs less than ``lower_bound``; ``gap`` is the rest. ``optimal`` only where that is
-    proved, to a millionth of the cost. Of a grown split the bound is that of all groups dealt out anew.
+    ``cost`` = ``size_term`` + ``class_term`` + ``missing``: the sizes' part as ``size_weight`` weighs it, the classes'
+    part, and how many times a fold lacks a class that enough groups have for every fold.
+    ``lower_bound``: no assignment costs less. ``gap`` = cost - lower_bound. ``optimal`` only where that is proved, to
+    a millionth of the cost. Of a grown split the bound is that of all groups dealt out anew.
     """
 
     cost: float

@@ -13,7 +13,10 @@ from .cost import Aim, FloatArray
 
 
 def subset_sums(vectors: FloatArray) -> FloatArray:
-    """Return the sum of every subset of the columns of ``vectors`` (rows, m), as (rows, 2**m): bit i for vector i."""
+    """Return the sum of every subset of the columns of ``vectors`` (rows, m), as (rows, 2**m).
+
+    Bit i of a column's number says whether vector i is in the sum. O(rows x 2**m), by doubling.
+    """
     rows, m = vectors.shape
     sums = np.zeros((rows, 1 << m))
     for i in range(m):
@@ -91,7 +94,10 @@ class TwoBins:
         return float(costs[i]), self.entries[np.flatnonzero((numbers[i] >> np.arange(self.entries.size)) & 1)]
 
     def best_of_joined(self, limit: float, stream: Stream, width: float) -> tuple[float, IntArray, float]:
-        """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width."""
+        """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
+
+        None above ``limit``. Subsets of both whose sums meet near the ideal change get their exact cost.
+        """
         scale, ideal = self._scaled()
         # |c - ideal|^2 - |ideal|^2 for an entry's change c: what moving it alone would add to the cost.
         scaled = self.changes * scale[:, None]
@@ -256,7 +262,11 @@ def fits(aim: Aim) -> bool:
 
 
 class Population:
-    """``REPLICAS`` packings that start alike; a step costs O(columns x replicas), about a fifth of a millisecond."""
+    """``REPLICAS`` packings that start alike.
+
+    All numbers are made from Philox bits by integer arithmetic, and costs by elementwise arithmetic, column after
+    column, so every machine takes the same path. A step costs O(columns x replicas), about a fifth of a millisecond.
+    """
 
     def __init__(self, aim: Aim, start: IntArray, stream: Stream) -> None:
         self.aim, self.start, self.stream = aim, start, stream

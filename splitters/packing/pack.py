@@ -29,7 +29,10 @@ def kinds(table: IntArray) -> IntArray:
 
 
 def deal_identical(kind: IntArray, shares: FloatArray, stream: Stream) -> IntArray:
-    """Return bin f for floor(m * shares[f]) of the m entries of each kind, at random, and -1 for the others."""
+    """Return a bin for as many entries of each kind as go to every bin in its share, and -1 for the others.
+
+    Of m entries of a kind, bin f gets floor(m * shares[f]), which ones at random. O(n log n).
+    """
     shuffled = stream.permutation(kind.size)
     order = shuffled[stable_order(kind[shuffled])]
     counts = np.bincount(kind)
@@ -100,15 +103,17 @@ SLACK = 2.0  # of CLOSE: how much more than the best found packings may cost whe
 def pack_to(
     aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False, exact: bool = False
 ) -> IntArray:
-    """Return a bin for each entry of ``aim``; none stays empty while there are as many entries.
+    """Return a bin for each entry of ``aim``, an int64 array; none stays empty while there are as many entries.
 
     Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort`` rounds
-    of exchanges between pairs of bins lower the cost, each the best of about a million; from 64 on a population of
-    packings moves the largest entries as well. Of few entries the seed chooses among the packings that cost at most
-    ``GOOD_ENOUGH`` of what chance would (``close``: ``CLOSE`` of it with 15 entries or more, or near the best that half
-    of ``effort`` starts found); with ``effort="max"``, or ``exact`` of up to 20 entries, it is the best one, proved
-    where branch and bound comes to an end. Arithmetic is elementwise, so every machine takes the same path.
-    O(entries x bins x columns), then about a millisecond a pair of bins and round.
+    of exchanges between pairs of bins lower the cost, each the best of about a million. From an effort of 64 on a
+    population of packings moves the largest entries as well. With few entries the seed chooses among all packings that
+    cost at most ``GOOD_ENOUGH`` of what chance would (``close``: ``CLOSE`` of it with 15 entries or more, or near the
+    best that half of ``effort`` starts found); with ``effort="max"`` it is the best one, proved where branch and bound
+    comes to an end, and with ``exact`` so is that of up to 20 entries, within ``NODES`` of the search.
+
+    Arithmetic is elementwise, column after column, so every machine takes the same path. O(entries x bins x columns),
+    then about a millisecond a pair of bins and round.
     """
     few = aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins)
     if few and effort == "max":
@@ -181,7 +186,11 @@ def _movable(aim: Aim, kind: IntArray) -> IntArray:
 
 
 def pack_into(held: IntArray, table: IntArray, shares: FloatArray, stream: Stream) -> IntArray:
-    """Return a bin for each entry of ``table``, where bin f holds ``held[f]`` of each column already, which stays."""
+    """Return a bin for each entry of ``table``, where bin f holds ``held[f]`` of each column already.
+
+    The entries go in largest first, each to the bin that lacks most of what it brings, then they are exchanged among
+    themselves; what the bins hold stays. Costs and arithmetic are those of ``pack_to``.
+    """
     n_bins = held.shape[0]
     # What a bin holds is one more entry, in its bin from the start and never among the movable ones.
     aim = Aim(np.vstack([held, table]), shares)

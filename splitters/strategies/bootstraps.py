@@ -39,6 +39,7 @@ class Bootstrap(DrawSplitter):
         return (self.counts(prepared, self._stream(DRAWS, i)) for i in range(self.n_splits))
 
     def draw(self, rows: Any, stream: Stream) -> Pair:
+        """Return one (drawn rows with repeats, rows not drawn), positions ascending."""
         counts = self.counts(rows, stream)
         return np.repeat(np.arange(counts.size), counts), np.flatnonzero(counts == 0)
 
@@ -71,6 +72,7 @@ class StratifiedBootstrap(Bootstrap):
         return stable_order(rows.y), sizes[sizes > 0]  # a locked part may hold all rows of a class
 
     def counts(self, rows: tuple[IntArray, IntArray], stream: Stream) -> IntArray:
+        """Return how often each row is drawn; the counts of a class sum to its size."""
         order, sizes = rows
         spans = zip((np.cumsum(sizes) - sizes).tolist(), sizes.tolist(), strict=True)
         drawn = np.concatenate([begin + stream.below(size, size) for begin, size in spans])
@@ -105,6 +107,7 @@ class GroupBootstrap(Bootstrap):
         return np.asarray(rows.groups)
 
     def counts(self, groups: IntArray, stream: Stream) -> IntArray:
+        """Return how often each row is drawn: as often as its group."""
         n_groups = int(groups.max()) + 1
         drawn = np.bincount(stream.below(n_groups, n_groups), minlength=n_groups)
         return self.counts(groups, stream) if drawn.all() else drawn[groups]

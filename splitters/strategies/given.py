@@ -79,7 +79,10 @@ class Predefined(LabelSplitter):
 
 
 def valid_pair(train: Any, test: Any, n: int, whose: str) -> Pair:
-    """Return (train, test) as int64 positions of 0..n-1, also of masks; SplitError says what ``whose`` lack."""
+    """Return (train, test) as int64 positions of 0..n-1; masks become positions.
+
+    Raises SplitError that says what is wrong with ``whose``: shared rows, or positions that are none.
+    """
     pair = _positions(train, n, whose), _positions(test, n, whose)
     shared = np.intersect1d(*pair)
     if shared.size:

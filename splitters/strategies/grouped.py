@@ -55,7 +55,11 @@ class GroupPacker(LabelSplitter):
         return np.array(codes)[bins] if codes else bins
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None, labels: Any = None) -> PackReport:
-        """Return how even the split of these rows is, or their given labels; a proof may take some seconds."""
+        """Return how even the split of these rows is, and how even any split of them could be.
+
+        ``labels`` are those that are decided already, one per row; every group has one label. As long as splitting, and
+        up to a few seconds for a proof where groups are few.
+        """
         rows = self.rows(X, y, groups)
         labels = self.assign(rows) if labels is None else labels
         # Bins stand in the given order of the parts, as bin_shares() has them.
@@ -119,13 +123,14 @@ class BalancedGroupKFold(GroupPacker):
     ``size_weight`` weighs sizes against classes: 1.0 is the published cost, sum_f (n_f/n - 1/k)^2 + sum_f sum_c
     (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size by what it should be, (k n_f/n - 1)^2, for by the published
     one a giant group makes folds half as large again. A fold without a class that at least k groups have costs 1 more.
-    ``effort`` counts rounds of exchanges, never seconds; from 64 on large groups are moved as well. Up to 20 groups get
-    the best assignment there is, whatever the seed, where branch and bound ends within some thousand nodes (``report``
-    says so). At an effort below 16, and in the repeats of ``Repeated`` after the first, few groups (up to 20, or 6 a
-    fold) get one of the many assignments that are good enough: below 15 groups at a third of the cost of rows that fall
-    into the folds one by one, from 15 on at 1/48 of it. A class of fewer groups than folds is spread over as many as it
-    can be; with ``rare="error"`` it is a SplitError. ``optimiser="published"`` is the search of the source; its
-    parameters are given as ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
+    ``effort`` counts rounds of exchanges, never seconds; from 64 on large groups are moved as well, and "max" searches
+    on. Up to 20 groups get the best assignment there is, whatever the seed, where branch and bound ends within some
+    thousand nodes (``report`` says so). At an effort below 16, and in the repeats of ``Repeated`` after the first, few
+    groups (up to 20, or 6 a fold) get one of the many assignments that are good enough, so that seeds differ: with
+    fewer than 15 groups at a third of the cost of rows that fall into the folds one by one, from 15 on at 1/48 of it.
+    A class of fewer groups than folds is spread over as many as it can be; with ``rare="error"`` it is a SplitError.
+    ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
+    ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
 
     O(n) for the table of groups x classes, then the pack kernel. The idea of packing groups by their class counts,
     and the cost: Figueira (2022), Stratified k-fold cross-validation on grouped datasets.
@@ -229,17 +234,19 @@ class SpatialBlockKFold(PairSplitter):
     """Folds of whole blocks of a map: a grid of squares, or of rectangles, each tested with all of its rows.
 
     Rows that lie near one another are alike, so a random fold is predicted by its neighbours. ``coordinates`` are two
-    columns of a plane, in one unit, such as metres; longitudes and latitudes are projected first. ``block_size`` is the
-    side of a square in that unit, or width and height; it should be longer than neighbours stay alike. The grid begins
-    at the origin, so the same place is in the same block in every table. Blocks are packed as BalancedGroupKFold packs
-    groups (y as there). Rows within the distance ``buffer`` of a tested row are not learnt from in that split.
+    columns of a plane, in one unit, such as metres of a map's grid; longitudes and latitudes are projected first.
+    ``block_size`` is the side of a square in that unit, or width and height; it should be longer than neighbours stay
+    alike. The grid begins at the origin of the coordinates, so the same place is in the same block in every table.
+    Blocks are packed as BalancedGroupKFold packs groups, sizes and classes evenly (y as there). Rows of other blocks
+    within the distance ``buffer`` of a tested row are not learnt from in that split.
 
     Promises: every row is tested once; no block is on both sides; no training row lies within the buffer of a tested
     one, and no other row is left out. How even sizes and classes are depends on the blocks.
 
-    O(n log n): a table of blocks x classes, the pack kernel, and for a buffer a tree of the tested rows for each fold.
-    Source: Roberts et al. (2017), Cross-validation strategies for data with temporal, spatial, hierarchical, or
-    phylogenetic structure; Valavi, Elith, Lahoz-Monfort and Guillera-Arroita (2019), blockCV, which has such a buffer.
+    O(n log n): a table of blocks x classes, the pack kernel, and, where there is a buffer, a tree of the tested rows
+    for each fold. Source: Roberts et al. (2017), Cross-validation strategies for data with temporal, spatial,
+    hierarchical, or phylogenetic structure; Valavi, Elith, Lahoz-Monfort and Guillera-Arroita (2019), blockCV, whose
+    buffer is round the tested points as well. Unlike there the packing is not the best of many random ones.
 
     When not to use it: the places to predict lie among those that were measured (random folds ask that question); or
     new rows are to join without moving any: name a column of each row's block as the group of BalancedGroupKFold.
@@ -277,6 +284,7 @@ class SpatialBlockKFold(PairSplitter):
         return replace(rows, groups=encode(number.reshape(-1), "blocks")[0])
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each fold's (rows of other blocks beyond the buffer, rows of its blocks), positions ascending."""
         folds = BalancedGroupKFold(self.n_splits, random_state=self.random_state).assign(rows)
         for fold in range(self.n_splits):
             test = np.flatnonzero(folds == fold)

@@ -50,7 +50,8 @@ class PartSplitter(LabelSplitter):
 def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
     """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all, rounded by ``rows_of_share``.
 
-    Parts that are not trained on are served by their remainders, equal ones in the given order.
+    Parts that are not trained on are served by their remainders, equal ones in the given order. Elementwise
+    arithmetic, so the same on every machine.
     """
     trained = list(parts).index(trained_part(parts))
     shares = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values())
@@ -63,7 +64,10 @@ def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
 
 
 def check_parts(parts: Any, n: int) -> None:
-    """Raise SplitError unless ``parts``, by ``shares_of_parts``, sum to 1, one to train on, each worth a row of n."""
+    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, one to train on, each worth a row of n.
+
+    Whole numbers of folds are shares of their sum.
+    """
     if not isinstance(parts, Mapping) or len(parts) < 2:
         raise SplitError(f"parts={parts!r}; name two or more with their shares, such as {_EXAMPLE}.")
     parts = shares_of_parts(parts) if merged_folds(parts) else parts
@@ -153,7 +157,8 @@ class StratifiedSplit(PartSplitter):
 def rounded(counts: IntArray, sizes: IntArray) -> IntArray:
     """Return the whole rows of each class (a row) in each part: counts x sizes / n, each rounded up or down.
 
-    Rows of the table sum to ``counts`` and columns to ``sizes``: Bacharach (1966), Matrix rounding problems.
+    Rows of the table sum to ``counts`` and columns to ``sizes``, which have the same sum n. Such a rounding exists
+    (Bacharach 1966, Matrix rounding problems). Integers alone, so the same everywhere.
     """
     whole, rest = np.divmod(np.outer(counts, sizes), counts.sum())
     up = np.zeros(whole.shape, dtype=np.bool_)

@@ -120,9 +120,10 @@ _TERMS = 14
 
 
 def exp_weights(x: NDArray[np.float64]) -> IntArray:
-    """Return floor(2^32 e^x) for ``x`` of 0 and below, to within 1, by elementwise multiplications and additions only.
+    """Return floor(2^32 e^x) for ``x`` of 0 and below, to within 1; 0 from about -22 down.
 
-    x is a multiple of ln 2 and a rest, of whose series 14 terms are more than a double holds.
+    x is a multiple of ln 2 and a rest, of whose series 14 terms are more than a double holds: elementwise
+    multiplications and additions only. O(n).
     """
     # e**-60 is far below 2**-32, and with a bound the exponent stays one that ldexp knows.
     least = np.maximum(x, -60.0)
@@ -165,13 +166,13 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     """Draws of whole groups in which the test set has its share of rows and of each class, for any number of classes.
 
     By default a random draw of groups is repaired. Up to 16 times, two groups change sides, or one: a random one of the
-    swaps that bring the share of rows and every class's prevalence within a tenth of a mean group's share, or else the
-    one that comes closest. Of more than 64 groups on a side, 64 random ones are looked at.
+    swaps that bring the share of rows and every class's prevalence within a tenth of a mean group's share; where there
+    is none, the one that comes closest. Of more than 64 groups on a side, 64 random ones are looked at.
 
-    ``beta`` asks for the published rule instead: the train set starts with a random group; each next one is drawn with
-    probability proportional to exp(beta x delta), delta = how much it lies on the other side of the wanted prevalence;
-    the last is left out where that comes closer to the share. Higher beta: closer prevalence, fewer different draws,
-    and groups that are never tested (``BalanceReport.picks``).
+    ``beta`` asks for the published rule instead: the train set starts with a random group; each next group is drawn
+    with probability proportional to exp(beta x delta), delta = how much it lies on the other side of the wanted
+    prevalence; of the last two numbers of groups, the one closer to the share is taken. Higher beta: closer
+    prevalence, fewer different draws, and groups that are never tested (``BalanceReport.picks``).
 
     Promises: no group is on both sides; each side has a group; draw i does not depend on ``n_splits``. How close size
     and prevalence come depends on the groups; with fewer than about ten, draws come back to few good test sets.

@@ -141,6 +141,7 @@ class TimeSplit(PartSplitter):
         return labels
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
+        """Return those of ``train`` that were known before every time in ``test``."""
         return train[np.flatnonzero(rows.known[train] < rows.time[test].min())]
 
     def _check(self, rows: Rows) -> None:
@@ -172,6 +173,7 @@ class LeaveLastOut(PairSplitter):
         self.n_splits = n_splits
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each split's (earlier rows of each group, its rows of one time), positions ascending."""
         first, later_ones = self._places(rows)
         for left in range(self.n_splits - 1, -1, -1):
             yield np.flatnonzero(first | (later_ones > left)), np.flatnonzero(~first & (later_ones == left))
@@ -225,6 +227,7 @@ class PurgedKFold(PairSplitter):
         return ((block,) for block in range(self.n_splits))
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each split's (what may be learnt from, tested blocks), positions ascending."""
         n_blocks = int(getattr(self, self.blocks))
         inner = nearest_begins(rows.times, np.arange(1, n_blocks) * rows.n // n_blocks)
         bounds = [0, *inner.tolist(), rows.n]
@@ -324,7 +327,10 @@ def begins_of(ranked: NDArray[Any]) -> IntArray:
 
 
 def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
-    """Return for each wanted rank the nearest rank at which a time after the first begins, both strictly ascending."""
+    """Return for each wanted rank, ascending, the rank at which a time begins that is nearest to it.
+
+    Strictly ascending, after the first time. There must be more times than wanted ranks.
+    """
     begins, turn = begins_of(ranked), np.arange(wanted.size)
     after = np.clip(np.searchsorted(begins, wanted), 1, begins.size - 1)
     nearest = after - (wanted - begins[after - 1] < begins[after] - wanted)
@@ -334,7 +340,10 @@ def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
 
 
 def without_groups_of(test: IntArray, train: IntArray, together: Sequence[IntArray]) -> IntArray:
-    """Return those of ``train`` that share no group with a row of ``test``, by any of ``Rows.together``."""
+    """Return those of ``train`` that share no group with a row of ``test``; of several entities, none of them.
+
+    ``together``: the codes of the rows by each column whose equal values are to be on one side, from 0.
+    """
     for groups in together:
         tested = np.zeros(int(groups.max()) + 1, dtype=np.bool_)
         tested[groups[test]] = True

@@ -59,6 +59,7 @@ class Repeated(LabelSplitter):
         self.random_state = random_state
 
     def inner(self) -> LabelSplitter:
+        """Return the strategy itself; raises SplitError where it is not known or cannot be repeated."""
         strategy = strategy_of(self.strategy, self.random_state)
         seeded = isinstance(strategy, LabelSplitter) and "random_state" in strategy.get_params(deep=False)
         if not seeded or LOCKED in strategy.part_codes().values():
@@ -73,6 +74,7 @@ class Repeated(LabelSplitter):
         return self.inner().promises | {"repeats_differ"}
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row in each repeat (rows by repeats)."""
         strategy = self.inner()
         first = strategy.assign(rows)
         repeats, other = {_partition(first): first}, clone(strategy)
@@ -147,7 +149,10 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
 
 
 def set_apart(strategy: Splitter, rows: Rows, train: IntArray, fraction: float, stream: Stream) -> Pair:
-    """Return what is left of ``train`` to learn from, and a ``fraction`` of it, as ``locked_rows``; copies together."""
+    """Return what is left of ``train`` to learn from, and ``fraction`` of its rows, drawn as ``locked_rows`` draws.
+
+    Copies of a row in a draw are on one side.
+    """
     among = np.unique(train)
     apart = among[locked_rows(rows.take(among), fraction, stream)]
     left = strategy.trainable(rows, np.setdiff1d(among, apart), apart)
@@ -155,8 +160,10 @@ def set_apart(strategy: Splitter, rows: Rows, train: IntArray, fraction: float, 
 
 
 def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
-    """Return the positions, ascending, of the rows left for ``strategy``: all but the locked ones and those that time
-    or groups forbid to be learnt from where these are tested; SplitError where it was made for all rows.
+    """Return the positions, ascending, of the rows that are left for ``strategy`` beside the locked ones.
+
+    That is all others, but for those that time or groups forbid to be learnt from where the locked rows are tested.
+    Raises SplitError where the strategy was made for positions among all rows.
     """
     if strategy.by_position:
         raise SplitError(
@@ -246,6 +253,7 @@ class Crossed(LabelSplitter):
         self.random_state = random_state
 
     def inner(self) -> GroupPacker:
+        """Return the strategy that shares out what is left; raises SplitError where it packs no groups."""
         strategy = strategy_of(self.strategy, self.random_state)
         if isinstance(strategy, GroupPacker):
             return strategy
@@ -255,6 +263,7 @@ class Crossed(LabelSplitter):
         )
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row, -3 for a row of entities of two folds."""
         return self.codes(rows)
 
     def codes(self, rows: Rows, locked: float = 0.0, seed: int = 0) -> NDArray[Any]:
