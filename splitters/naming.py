@@ -366,10 +366,8 @@ def _warn(words: str) -> None:
     logging.getLogger("evenfold").warning(words)
 
 
-@cache
-def installed(name: str) -> str:
-    """Return the version of a package, which a process that has it goes on with; PackageNotFoundError for none."""
-    return version(name)
+# The version of a package, which a process that has it goes on with; PackageNotFoundError for none.
+installed = cache(version)
 
 
 def distribution_of(thing: type) -> str:
