@@ -78,6 +78,7 @@ def duplicate_rows(features: Features) -> Outcome:
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
         return Found(0, f"{have} the features of another; {why}.", figures)
     what = f"{have} exactly the features of a row on the other side of a split ({listed(names, most=4)})"
+    # So small a share of the rows costs little.
     harmless = joined.columns.target is not None and (share < 0.02 or not _targets_are_related(joined, units))
     return Found(n, f"{what}, in {where_they_are}; {CURE}.", figures, KeepTogether(units), harmless)
 
@@ -145,7 +146,7 @@ def _nearest_pairs(columns: list[Column]) -> tuple[Codes, Codes]:
     """Return the pairs of rows that are nearer to each other than chance puts rows of such a density."""
     axes: list[Array] = []
     for i, column in enumerate(columns):
-        if column.kind != "category" and column.n_levels >= 10:
+        if column.kind != "category" and column.n_levels >= 10:  # fewer numbers are compared as categories are
             axes += _ranked(column)
         elif column.kind != "category" or column.n_levels <= column.values.size / 3:  # two levels lie about 1/2 apart
             places = Stream(0, AUDITING, 7, i).uniform(2 * (column.n_levels + 1)).reshape(-1, 2)

@@ -46,7 +46,7 @@ def _given_away(sample: Sample, features: dict[str, float], nearly: str, listing
 def _copies(sample: Sample) -> dict[str, float]:
     """Return the features that order the rows, all with a target, as the target does, and how nearly."""
     alike, target = dict[str, float](), sample.target
-    for column in (column for column in map(sample.clock, sample.features) if column.kind != "time"):
+    for column in [column for column in map(sample.clock, sample.features) if column.kind != "time"]:
         present = ~np.isnan(column.values)
         n, best = np.count_nonzero(present), 0.0
         if min(n, present.size - n) >= FEWEST_ROWS:
@@ -249,9 +249,9 @@ def _sum(X: Array, outcome: Array, blocks: Codes) -> tuple[list[int], float, flo
         if fewer and np.square(left_of(centred, X[:, fewer])).sum() <= most_left:
             chosen.remove(column)
     score = _explained(X[:, chosen], outcome, blocks)
+    least = SHORT if len(chosen) <= 3 else EXACT
     # What leaves half of what the best column alone leaves is a law of that one, and no sum.
-    short = len(chosen) <= 3
-    return None if score < (SHORT if short else EXACT) or 1.0 - score > 0.5 * (1.0 - alone) else (chosen, score, alone)
+    return None if score < least or 1.0 - score > 0.5 * (1.0 - alone) else (chosen, score, alone)
 
 
 def _explained(X: Array, outcome: Array, blocks: Codes) -> float:

@@ -72,11 +72,10 @@ def _not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     if apart < 0.1 * n_rows:
         return None
     also = f"; so do those that {listed((each.how for each in others), most=3)}" if others else ""
-    message = (
-        f"{n_rows:,} rows {best.how}, in {n_clusters:,} clusters, and {sample.target.name!r} agrees there beyond the "
-        f"nearest strangers (correlation {hits[best][0]:.2f} of what the features leave){sample.looked_at}{also}; "
-        f"{apart:,} of them are in {where}. If the model will meet new ones, {split_by(best.group, best.made_of)}."
-    )
+    what = f"{n_rows:,} rows {best.how}, in {n_clusters:,} clusters, and {sample.target.name!r} agrees there beyond the"
+    what += f" nearest strangers (correlation {hits[best][0]:.2f} of what the features leave){sample.looked_at}{also}"
+    cure = f"If the model will meet new ones, {split_by(best.group, best.made_of)}"
+    message = f"{what}; {apart:,} of them are in {where}. {cure}."
     figures = {"clusters": n_clusters, "folds": places, "chance": {each.how: hits[each][1] for each in hits}}
     return Found(apart, message, figures, KeepTogether(units), harmless=not hits[best][2])
 
@@ -102,7 +101,8 @@ def _sets(sample: Sample) -> list[list[Column]]:
         there = (a.codes >= 0) & (b.codes >= 0)
         both, by_chance = count_pairs((a.codes * b.n_levels + b.codes)[there]), shares[a] * shares[b] * pairs
         bound[i, j] = both >= max(LEAST_PAIRS, 3.0 * by_chance) and not are_one(a, b, SAME)
-    labels = joined_by(*np.argwhere(bound).T, len(likely))
+    one, other = np.argwhere(bound).T
+    labels = joined_by(one, other, len(likely))
     sets = [[likely[i] for i in np.flatnonzero(labels == label)] for label in np.unique(labels)]
     return [each for each in sets if len(each) > 1]
 

@@ -166,10 +166,9 @@ def _missing(name: str, levels: list[Any], empty: NDArray[np.bool_], side: str, 
     worst = lacking[int(np.argmin(rows))]
     splits = np.flatnonzero(empty[:, worst])
     others = f", and {amount(lacking.size - 1, 'other class', 'other classes')} from some" if lacking.size > 1 else ""
-    return (
-        f"class {shown(repr(levels[worst]))} of {name!r} ({amount(int(rows.min()), 'row')}) is missing from the {side} "
-        f"rows of {splits.size} of {amount(empty.shape[0], 'split')} ({listed(splits)}){joined.looked_at}{others}"
-    )
+    what = f"class {shown(repr(levels[worst]))} of {name!r} ({amount(int(rows.min()), 'row')}) is missing from the"
+    where = f"{splits.size} of {amount(empty.shape[0], 'split')} ({listed(splits)}){joined.looked_at}"
+    return f"{what} {side} rows of {where}{others}"
 
 
 def size_deviation(folds: JoinedLabels) -> Outcome:

@@ -290,10 +290,9 @@ class Form:
     def require_sayable(self, to: str, share: float | None, data: Any) -> None:
         """Raise SplitError for a ``share`` of rows to calibrate by that it has no word for, and where data lack."""
         if share is not None and not self.calibrates:
-            raise SplitError(
-                f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train "
-                "on them; export to csv, nnunet or torch, or decide the split without it, which has the same folds."
-            )
+            why = f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train"
+            cure = "export to csv, nnunet or torch, or decide the split without it, which has the same folds"
+            raise SplitError(f"{why} on them; {cure}.")
         if data is None and (share is not None or self.by_position):
             what = "rows by their position" if self.by_position else f"which rows calibration: {share:g} sets apart"
             raise SplitError(f"{to} tells {what}, and the data alone say that; give data (--data FILE).")

@@ -166,10 +166,8 @@ class _Dealing:
         beyond = np.count_nonzero((strata == 0) | (strata == n - 1)) if len(self.state.edges or ()) > 1 else 0
         if beyond < 10 or beyond <= 4 / n * strata.size:  # twice the share that two of n bins held
             return ""
-        return (
-            f"{beyond / strata.size:.0%} of the new rows lie in the outermost target bins, which held {2 / n:.0%} when "
-            "the edges were frozen: the target has drifted, and a new major version would follow it."
-        )
+        what = f"{beyond / strata.size:.0%} of the new rows lie in the outermost target bins, which held {2 / n:.0%}"
+        return f"{what} when the edges were frozen: the target has drifted, and a new major version would follow it."
 
 
 def _grown_table(older: pa.Table, names: dict[str, pa.Array], codes: Ints, generation: int) -> pa.Table:
@@ -202,10 +200,8 @@ def _by_group(dealing: _Dealing, older: pa.Table, group: str, merged: Merged) ->
     n, n_stray, names = merging.size, int(stray.sum()), column.take(np.flatnonzero(stray)[first[:3]]).to_pylist()
     fate = f"{verb(n, 'its', 'their')} {amount(torn.size, 'row')} {verb(torn.size, 'is', 'are')} quarantined"
     fate = f"accepted as asked, so {verb(n, 'it leaks', 'they leak')}" if merged == "accept" else fate
-    note = (
-        f"{amount(n, 'group')} ({', '.join(map(shown, names))}) {verb(n, 'holds', 'hold')} {amount(n_stray, 'row')} "
-        f"that {verb(n_stray, 'was', 'were')} assigned to another fold with another group; {fate}."
-    )
+    what = f"{amount(n, 'group')} ({', '.join(map(shown, names))}) {verb(n, 'holds', 'hold')} {amount(n_stray, 'row')}"
+    note = f"{what} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group; {fate}."
     table = _grown_table(older, {"group": groups}, packed, manifest.generation + 1)
     return Growth(folds[arrival.new], torn, (note,) if torn.size else (), table)
 
