@@ -232,6 +232,12 @@ def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     return np.bincount(entry, minlength=n_entries), *side_by_side(tables, n_entries)
 
 
+def aim_of(rows: Rows, shares: FloatArray, size_weight: SizeWeight = "relative") -> Aim:
+    """Return the perfect packing of rows, as ``table_to_pack`` sees them, into bins of given shares."""
+    sizes, table, weights = table_to_pack(rows)
+    return Aim(table, shares, sizes=sizes, weights=weights, size_weight=size_weight)
+
+
 def require_table(n_groups: int, n_classes: int) -> None:
     """Raise SplitError where a table of groups by classes has more cells than any machine should be asked for."""
     cells = n_groups * n_classes

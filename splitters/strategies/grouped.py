@@ -12,7 +12,7 @@ from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
 from evenfold.splitters.numbers import check_choice, check_count, check_number, encode, is_real, is_whole
-from evenfold.splitters.packing.cost import Aim, PackReport, table_to_pack
+from evenfold.splitters.packing.cost import PackReport, aim_of, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, Published, pack_to, report_on
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class GroupPacker(LabelSplitter):
         """Take the parameters: those above, and the folds or the parts."""
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        aim, stream = self._aim(rows), self._stream(PACKING)
+        aim, stream = aim_of(rows, self.bin_shares(), self.size_weight), self._stream(PACKING)
         if published := published_by(self.optimiser):
             packing = published.pack(aim, stream)
         else:
@@ -66,11 +66,8 @@ class GroupPacker(LabelSplitter):
         bin_of = {code: number for number, code in enumerate(self.part_codes().values())}
         bins = np.zeros(rows.n_groups, dtype=np.int64)
         bins[rows.groups] = [bin_of[code] for code in labels.tolist()] if bin_of else labels
-        return report_on(self._aim(rows), bins, self._stream(PACKING, 1))  # a stream apart from the packing's
-
-    def _aim(self, rows: Rows) -> Aim:
-        sizes, table, weights = table_to_pack(rows)
-        return Aim(table, self.bin_shares(), sizes=sizes, weights=weights, size_weight=self.size_weight)
+        aim = aim_of(rows, self.bin_shares(), self.size_weight)
+        return report_on(aim, bins, self._stream(PACKING, 1))  # a stream apart from the packing's
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
@@ -215,9 +212,7 @@ class BalancedKFold(LabelSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        sizes, table, weights = table_to_pack(rows)
-        aim = Aim(table, self.bin_shares(), sizes=sizes, weights=weights, size_weight="exact")
-        return pack_to(aim, self._stream(PACKING), self.effort)
+        return pack_to(aim_of(rows, self.bin_shares(), "exact"), self._stream(PACKING), self.effort)
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)

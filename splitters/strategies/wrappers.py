@@ -21,7 +21,7 @@ from evenfold.splitters.kernels import (
     take_evenly,
 )
 from evenfold.splitters.numbers import IntArray, check_count, components_of, encode, stable_order
-from evenfold.splitters.packing.cost import Aim, table_to_pack
+from evenfold.splitters.packing.cost import aim_of, table_to_pack
 from evenfold.splitters.packing.crossing import Crossing, bins_of_levels
 from evenfold.splitters.packing.pack import pack_to
 from evenfold.splitters.rows import Needs, Rows
@@ -133,8 +133,7 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
         begin = nearest_begins(rows.times, np.array([rows.n - n_locked]))[0]
         return np.flatnonzero(rows.time >= rows.times[begin])
     if rows.groups is not None:
-        sizes, table, weights = table_to_pack(rows)
-        aim = Aim(table, np.array([1.0 - fraction, fraction]), sizes=sizes, weights=weights)
+        aim = aim_of(rows, np.array([1.0 - fraction, fraction]))
         return np.flatnonzero((pack_to(aim, stream) == 1)[rows.groups])
     # In such an order any regular pick among neighbours is a fair share of every class or range.
     if rows.y_holds == "numbers":  # among as many neighbours as one locked row stands for, any can be that row
