@@ -11,6 +11,7 @@ import pytest
 from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.outcomes import KeptFile
 from evenfold.tasks.store import Bucket, bucket_of
 from small import evaluated, small
 
@@ -78,3 +79,12 @@ def test_of_two_that_fetch_one_split_the_second_takes_what_is_there(home: Home) 
 
     Late("memory://models/evenfold", home.shared).fetch_splits("raced")
     assert [path.name for path in (home.shared / "splits" / "raced").iterdir()] == ["1.0"]
+
+
+def test_a_home_that_was_moved_keeps_its_fits(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results name their files below it, and those of earlier versions by a whole path."""
+    before = evaluated(small())
+    monkeypatch.setenv("EVENFOLD_HOME", str(home.path.rename(tmp_path / "moved")))
+    assert evaluated(small()).n_cached == before.n_fits == 3
+    file = KeptFile.model_validate({"path": f"/elsewhere/.evenfold/scores/{'a' * 64}.parquet", "sha256": "0"})
+    assert file.path == tmp_path / "moved" / "scores" / f"{'a' * 64}.parquet"
