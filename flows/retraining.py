@@ -144,15 +144,15 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         model=champion.model if champion else None, loser=loser if decision.difference is not None else None,
     )  # fmt: skip
     if victor and versions.moved_code(victor):  # its code is gone
-        return _committed(course, outcome, None, None)
+        return _committed(course, outcome)
     recipe, winner = course.candidate, candidate
     if victor and victor.model and victor.model.canonical() != course.candidate.canonical():
         recipe, winner = victor.model, course.evaluated(with_metric(victor.model, course.metric))
     outcome = outcome.model_copy(update={"estimates": winner.estimates, "model": winner.model})
     if victor and not decision.promote:  # it would be the champion's own model
-        return _committed(course, outcome, winner, None)
+        return _committed(course, outcome)
     final, checked = _new_model(course, recipe, champion, winner)
-    return _committed(course, outcome.model_copy(update={"checked": checked}), winner, (recipe, final))
+    return _committed(course, outcome.model_copy(update={"checked": checked}), (recipe, final, winner))
 
 
 def _new_model(
@@ -171,16 +171,18 @@ def _new_model(
 
 
 def _committed(
-    course: Course, outcome: Retraining, winner: Evaluation | None, new: tuple[ModelSpec, FinalModel] | None
+    course: Course, outcome: Retraining, new: tuple[ModelSpec, FinalModel, Evaluation] | None = None
 ) -> Retraining:
     """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it."""
     split, name, registered = course.split, course.name, None
     decision = _answered(course, outcome) if new or split.staged else outcome.decision
     with committing(split, name, outcome.run_id):
-        if new and winner:
+        if new:
+            recipe, final, winner = new
             registered = run(
-                retraining.register_model, split, *new, run_id=outcome.run_id, name=name, promote=decision.promote,
-                evaluation_run_id=winner.run_id, estimates=winner.estimates, decision=decision,
+                retraining.register_model, split, recipe, final, run_id=outcome.run_id, name=name,
+                promote=decision.promote, evaluation_run_id=winner.run_id, estimates=winner.estimates,
+                decision=decision,
             )  # fmt: skip
     keep_snapshot(split)  # of what was learnt from: a table that was refused is nothing to compare with
     say_extended(course.growth)
