@@ -25,7 +25,7 @@ from .spec import Columns, SplitSpec, name_of, read_spec, require_roles
 from .spill import require_room_to_decide, spilled
 from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
 from .store.stored import StoredManifest, write_manifest
-from .tables.canonical import canonical_table, coded, digests_of, fingerprint, key_order, require_columns, to_numpy
+from .tables.canonical import canonical_table, coded, column_types, digests_of, fingerprint, key_order, require_columns
 from .tables.frames import NO_ONE_TYPE
 from .tables.keys import key_table, key_values, label_ends, matured, with_keys
 from .tables.read import bytes_of_memory, fits_in_memory, source_of
@@ -130,8 +130,9 @@ def in_key_order(
     rows, waiting = matured(read, spec, {**types, **spec.types}, keys) if spec.may_wait else (read, None)
     table = rows.select(used) if is_canonical else canonical_table(rows, used, {**types, **spec.types})
     spec.require_complete(table.drop_columns(spec.columns.key))
-    spec, kinds, table = with_keys(table, spec, types)
-    key = spec.key_names
+    kinds, key = dict(types) or column_types(table), spec.key_names
+    if spec.key_encoding:
+        spec, kinds, table = with_keys(table, spec, types)
     try:
         order = key_order(table, key) if key else None
     except SplitError:
@@ -204,10 +205,10 @@ class Plan:
         places = self.table.select(columns.coordinates).columns if needs.coordinates else []
         roles = {
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
-            "time": to_numpy(column(columns.time)) if needs.time and columns.time else None,
-            "fixed": to_numpy(column(columns.fold)) if needs.fixed and columns.fold else None,
+            "time": column(columns.time).to_numpy() if needs.time and columns.time else None,
+            "fixed": column(columns.fold).to_numpy() if needs.fixed and columns.fold else None,
             "label_end": label_ends(self.spec, column) if needs.label_end else None,
-            "coordinates": np.column_stack([*map(to_numpy, places)]) if places else None,
+            "coordinates": np.column_stack([place.to_numpy() for place in places]) if places else None,
         }
         names = {} if columns.stratify else {"y": f"target {columns.target!r}"}
         return self.splitter.rows(

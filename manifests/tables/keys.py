@@ -76,7 +76,7 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tup
     empty where it is decided now: then the specification gets the types of the keys, which must always be read alike.
     """
     if not spec.key_encoding:
-        return spec, dict(types) or column_types(table), table
+        return spec, dict(types), table
     key, kinds = spec.columns.key, column_types(table)
     # It tells one secret from another, is slow to guess by, and of no other name.
     check = _slow(_secret(spec), f"evenfold key check 2/{spec.name}".encode())
