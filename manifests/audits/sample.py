@@ -85,8 +85,8 @@ class Sample:
     def key_columns(self) -> list[Column]:
         """Return the columns of the key, where the manifest has them."""
         keys = self.joined.keys
-        named = [] if keys is None else zip(keys.column_names, keys.columns, strict=True)
-        return [column_of(name, column.take(pa.array(self.rows))) for name, column in named]
+        columns = [] if keys is None else zip(keys.column_names, keys.columns, strict=True)
+        return [column_of(name, column.take(pa.array(self.rows))) for name, column in columns]
 
     def clock(self, name: str) -> Column:
         """Return a column that may play a part, as the named time does, and is then not among ``columns``."""
