@@ -18,7 +18,7 @@ from evenfold.estimates.metrics.record import Answered, Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.fit import fitted
 from evenfold.manifests import Audit
-from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged
+from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged, needed
 from evenfold.manifests.growth.newcomers import TELLING
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
@@ -129,8 +129,7 @@ class _New:
 
     def wild_predictions(self) -> Outcome:
         """Look for numbers far beyond those that the model has learnt from."""
-        if self.work.problem.classes:
-            raise NotAsked("classes are predicted")
+        needed(not self.work.problem.classes, "classes are predicted")
         y = self.work.problem.y[self.work.place[self.work.manifest.in_use.unlocked]].astype(np.float64)
         low, high = float(y.min()), float(y.max())
         widened = 2 * low - high, 2 * high - low  # by the range's own width; not told: cells stand behind them
@@ -142,16 +141,13 @@ class _New:
 
     def constant_predictions(self) -> Outcome:
         """Look for a model that says the same of every row where the champion's did not."""
-        if self.champion is None:
-            raise NotAsked("there is no champion to lose")
-        if self.rows.size < 2:
-            raise NotAsked("there is one row")
+        needed(self.champion, "there is no champion to lose")
+        needed(self.rows.size > 1, "there is one row")
         if self.recorded is not None:
             frame = self.recorded.predictions
             names = [column for column in frame if str(column).startswith("proba_")] or ["prediction"]
             spread: Any = frame.groupby(["repeat", "fold"])[names].nunique()
-            if (spread <= 1).all().all():
-                raise NotAsked("the champion's predictions were all the same")
+            needed(bool((spread > 1).any().any()), "the champion's predictions were all the same")
         if np.ptp(self.predicted, axis=0).max() > 0 or not np.isfinite(self.predicted).all():
             return None
         return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
