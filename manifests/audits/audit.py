@@ -112,16 +112,18 @@ def audit(
     """Return what is wrong with ``manifest`` as a split of ``data`` (whatever ``decide`` takes, in any row order).
 
     ``features`` are the columns that a model would see: by default every number, truth value and category that plays
-    no other part, without those to ``exclude``. ``gates`` (defaults: ``GATES``) are limits, beyond which the audit
-    fails, or "off"; ``ignore`` has the reason why what a check (``EF205``) finds is no fault; both go over those of the
-    specification. ``target``, ``group`` and ``time`` ask about columns that the split was not made by: "do patients
-    leak in this random split?" ``impact`` says what a leak costs: the score of a small model as split, and mended.
-    ``build``, a function that makes features or its import path, is asked too: see ``audit_pipeline``.
+    no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
+    which the audit fails, or "off". ``ignore`` maps a check's number (``EF205``) to the reason why what it finds is no
+    fault, and with which it is told. Both go over those of the specification. ``target``, ``group`` and ``time`` ask
+    about columns that the split was not made by: "do patients leak in this random split?" ``impact`` says what a leak
+    costs: the score of a small model as split, and mended. ``build``, a function that makes features or its import
+    path, is asked too: see ``audit_pipeline``.
 
-    Promises: every check gives a finding, passes, or says why it was not asked or could not run, which is no pass.
-    Raises SplitError where the data cannot be joined at all, for an unknown column, gate or check, for a path that may
-    not be loaded, and where the rows take more than ``memory`` (all that is free where it is None). O(n log n), and
-    O(n) for each of at most 200 draws or pairs; features are read block by block, with 8 bytes a row kept.
+    Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
+    not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
+    ``features``, an unknown gate or check, a path of ``build`` that may not be loaded, and where the rows take more
+    than ``memory`` (all that is free where it is None). O(n log n), and O(n) for each of at most 200 draws or pairs;
+    the features are read block by block, with 8 bytes a row kept.
     """
     manifest = in_memory(manifest, memory, LOOKED_AT)
     limits = gates_with({**manifest.spec.gates, **(gates or {})})

@@ -222,7 +222,8 @@ MODEL_GATES: dict[str, Gate] = {
 def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict[str, Gate | None]:
     """Return every gate of a table with the given limits, which fail beyond; None for those that are off.
 
-    ``limits`` may name gates of other tables too. SplitError for a name of none, with the nearest, or no limit.
+    ``limits`` may name gates of other tables too. Raises SplitError for a name of none, with the nearest, and for a
+    limit that is none.
     """
     checks = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
     limits = {CHECKS_BY_CODE.get(name, name): limit for name, limit in limits.items()}

@@ -72,7 +72,8 @@ def _in_its_order(values: Array, target: Target) -> float:
 def giveaway_features(sample: Sample) -> Outcome:
     """Look for features that tell the target, out of fold, as nothing else does: no other one, nor all together.
 
-    Strong features among their like are no finding, nor copies of the target. O(features x n log n) for 8,000 rows.
+    Strong features among their like are no finding; nor are copies of the target, which another check finds.
+    O(features x n log n) for at most 8,000 rows.
     """
     sample, target = sample.learned, sample.learned.target
     scores = needed(_scores(sample), "too few rows with a target, or no feature to learn from")
@@ -138,8 +139,9 @@ MOST_SHOWN = 8
 def computed_target(learned: Sample) -> Outcome:
     """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
-    Out of fold, by least squares on the numbers or their logarithms; times count as days, texts as their first number.
-    One feature may put the rows in the target's order or cut it into bands. O(features^2 x n) for 8,000 rows.
+    Out of fold, by least squares on the numbers or their logarithms; times count as days, texts as the first number in
+    them. One feature may put the rows in the target's order or cut it into bands. O(rows x features^2) for at most
+    8,000 rows.
     """
     needed(learned.target.numeric, "the target is not a number")
     numbers = [*_numbers(learned)]

@@ -38,7 +38,8 @@ def pure_levels(learned: Sample) -> Outcome:
     """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
 
     Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
-    Where the column's other levels tell as much it is a feature and no mark. O(columns x n log n) for 8,000 rows.
+    Where the column's other levels tell as much it is a feature and no mark. O(columns x n log n) for at most 8,000
+    rows.
     """
     marks = [] if learned.target.numeric else [*_marks(learned)]
     signs = {mark.column: sign for mark in marks if (sign := _pure(mark, learned, marks))}
@@ -62,7 +63,7 @@ def _marks(sample: Sample) -> Iterator[Mark]:
             for word, holds in _words_of(column).items():
                 yield Mark(f"word {shown(word)} in {column.name!r}", column.name, holds.astype(np.int64))
         sizes = np.bincount(column.codes[present], minlength=1)
-        if sizes.max() >= 0.2 * present.size:
+        if sizes.max() >= 0.2 * present.size:  # so common that any other value may be a mark
             usual = column.codes == sizes.argmax()
             words = f"another value than {_written(column, column.values[usual][0])} in {column.name!r}"
             yield Mark(words, column.name, (present & ~usual).astype(np.int64), (..., True))
@@ -192,6 +193,7 @@ def filled_cells(learned: Sample) -> Outcome:
         (there, share, chance, left), (usual, _, _, beside) = (_gain(own[s], space[s], outcomes[s]) for s in sides)
         apart = np.arctanh(np.sqrt(there)) - np.arctanh(np.sqrt(usual))
         chance = max(chance, float(norm.sf(apart / np.sqrt(sum(1.0 / side.sum() for side in sides)))))
+        # Of what is open, of the column's variance, and how much is left beside what others leave.
         large = there - usual > 0.1 and share > 0.01 and left < 0.5 * beside
         if large and chance * len(numbers) < BY_CHANCE:
             cells = learned.rows[sides[0]]

@@ -79,10 +79,11 @@ def audit_pipeline(
 
     ``build`` is ``build(train, test)``, ``build(frame)``, or a transformer or pipeline of scikit-learn (a copy is
     fitted to training rows). Test rows are the later two fifths by ``time``, half of the groups, or half of the rows
-    drawn at random. Their targets and features may move no training feature, nor may half of them move the others', or
-    targets their own; and, eight times, the features of a fifteenth of the training rows may not follow their targets
-    (out-of-fold encoders do not). Of rows that were made before any split, one that is changed may reach one. What it
-    is worth: the R² of a small model on the test rows, built of all rows, less that with a quarter of them built at a
+    drawn at random. Changed are the targets and the features of the test rows, which may move no training feature; the
+    targets of test rows and half of these rows, which may move no feature of the (other) test rows; and, eight times,
+    the targets of a fifteenth of the training rows, which the features of these rows may not follow (out-of-fold
+    encoders do not). Of rows that were made before any split, one that is changed may reach one. What it is worth: the
+    R² of a small model on the test rows, with features built of all rows, less that with a quarter of them built at a
     time, their targets exchanged; below a point it is a note. Raises SplitError for too few rows, and a failing build.
     """
     data = data.reset_index(drop=True)

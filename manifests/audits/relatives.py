@@ -213,8 +213,9 @@ CHANCE = 1e-6  # of all candidates together
 def unnamed_entities(tied: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
-    Asked are columns, parts of the key, and pairs of columns that say little alone, not numbers along whose order the
-    targets' means lie smoothly; rows of one level must agree as relatives do. O(columns x n log n).
+    Asked are columns, parts of the key, and pairs of columns that say little alone; rows of one level must agree as
+    relatives do. An influence that other features tell is so no entity, nor are numbers along whose order the targets'
+    means lie smoothly. O(columns x n log n).
     """
     few = [c for c in tied.columns.values() if not c.fractional and 1 < c.n_levels <= c.values.size / 4]
     few = [c for c in few if level_effect(tied.target.outcomes, c.codes).share < LEAST_EFFECT]

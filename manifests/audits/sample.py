@@ -37,8 +37,9 @@ PRIOR_ROWS = 5.0  # a level's mean counts this many rows of the overall mean
 class Sample:
     """The rows that are looked at, drawn once and for all; no locked and excluded ones.
 
-    ``rows`` are positions in the data, in key order. ``blocks`` are five at most, of the manifest's folds, or of parts
-    drawn at random (groups whole) where there are fewer than three or rows have none. ``drawn``: there were more rows.
+    ``rows`` are positions in the data, in key order. ``blocks`` are the manifest's folds, several to a block where
+    there are over five, or five parts drawn at random (groups whole) where there are fewer than three or rows have
+    none. ``drawn``: there were more rows.
     """
 
     joined: Joined
@@ -66,7 +67,7 @@ class Sample:
     def learned(self) -> Sample:
         """At most 8,000 rows that have a target, for small models to learn from."""
         n = self.labelled.rows.size
-        chosen = np.sort(Stream(0, AUDITING, 1).permutation(n)[:8_000])
+        chosen = np.sort(Stream(0, AUDITING, 1).permutation(n)[:8_000])  # of more they see no more
         return replace(self.labelled.take(chosen), drawn=self.drawn or chosen.size < n)
 
     def take(self, positions: NDArray[Any]) -> Sample:
@@ -298,7 +299,8 @@ def usable(columns: Sequence[Column]) -> list[Column]:
 def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
     """Return the measure, the score as split and the mended one; None where there is nothing to learn or to compare.
 
-    Both are of the same small model and rows, out of fold; a better one might make more. O(features x n log n).
+    Both scores are of the same small model and rows, out of fold. What it makes of a leak is a lower bound of what a
+    better one might. O(features x n log n).
     """
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
     if not usable(columns):

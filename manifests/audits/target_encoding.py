@@ -112,8 +112,9 @@ def _inside(features: list[Column], spread: Array, outcomes: Array, codes: Codes
 def _rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     """Return the scatter of levels' mean outcomes around the feature, of that which chance alone brings.
 
-    None unless it is below .3 with a probability of 1e-6, in at least eight levels of several rows. The means may lie
-    on a line that bends with the levels' sizes, as means drawn to the overall one do, or as ranks and tiers on any.
+    None unless it is below .3 with a probability of 1e-6, in at least eight levels of several rows. The means may
+    follow the feature along a line that bends with the levels' sizes, as means drawn towards the overall mean do, or
+    along any rising or falling one, as ranks and tiers do.
     """
     present = (codes >= 0) & ~np.isnan(values)
     levels, x, y = by_appearance(codes[present]), values[present], outcome[present]

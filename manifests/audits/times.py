@@ -30,7 +30,8 @@ def times_left_out(sample: Sample) -> Outcome:
     """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
 
     Looked at are the named time, every date and timestamp, and whole numbers that number the rows, or batches of them;
-    of what nobody named beyond a cubic curve, as an age acts, and of different times, as no birth date is. O(n log n).
+    of what nobody named beyond a cubic curve, as an age acts smoothly, and with different times, as a birth date is the
+    same in all rows of its patient. O(n log n) a column.
     """
     target, joined = needed(sample.target, "no target column is named"), sample.joined
     needed(not joined.manifest.splitter.needs.time, f"{joined.manifest.spec.strategy} splits by time")
@@ -117,7 +118,8 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) 
 def places_left_out(tied: Sample) -> Outcome:
     """Look for two columns that are a map nobody named: neighbours there share the target beyond any smooth trend.
 
-    So must what a model of all features leaves, which loses much where parts of the map are kept together. O(n log n).
+    So must what a model of all features leaves, which loses much where parts of the map are kept together. At most
+    4,000 rows are looked at. O(n log n) a pair.
     """
     sample = tied.learned.take(np.arange(tied.learned.rows.size)[:MOST_ROWS])
     outcomes, hits = sample.target.outcomes, _maps(sample)
@@ -198,6 +200,7 @@ def other_populations(sample: Sample) -> Outcome:
     columns = sample.feature_columns()
     needed(len(folds) > 1, "fewer than two folds have the rows that a comparison needs")
     compared = folds if len(folds) > 2 else folds[-1:]
+    # An AUC of .57 is one that a drawn fold does not reach, for large samples.
     separations = {fold: _separation(sample, codes == fold, columns, 0.57) for fold in compared}
     apart = {fold: value for fold, (value, is_apart) in separations.items() if is_apart}
     if not apart:

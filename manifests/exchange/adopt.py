@@ -40,15 +40,18 @@ def adopt(
       of words: train, validation (tested) and test (locked, or tested where there is no validation) in any of the words
       of Vertex AI, Databricks and BigQuery, or none for a row in no part;
     - an array of such numbers, one a row; or (train, test) pairs of positions or masks, {"train": ..., "val": ...} too;
-    - a .json file of such pairs, or of keys as text, as nnU-Net has them; or a table of the columns group and fold.
-      ``export`` to torch, nnunet and groups writes them.
+    - a .json file of such pairs, as ``export`` to torch writes them, or of keys as text, as nnU-Net does;
+    - a table of the columns group and fold, as ``export`` to groups writes it, for the column ``group`` of the data.
 
     Pairs that train on all that they do not test become folds; others stay pairs (``PredefinedPairs``), which cannot
-    grow, nor can folds that tear groups. ``extend`` deals new rows by what the columns ask for, and each fold keeps its
-    share; with ``missing_group="alone"`` a row without a group is one of its own. A CSV has no types: where keys such
-    as 02 or NA are text, give ``read_table(file, types={"id": "text"})``, or Parquet. Raises SplitError for missing or
-    skipped folds, rows on both sides, a table with several folds of a group, groups or keys that the data or the folds
-    lack, and a key that is not unique.
+    grow. Folds grow: ``extend`` deals new rows by what the columns ask for (classes or numbers of the target evenly,
+    groups whole), and each fold keeps its share; with ``missing_group="alone"`` a row without a group is one of its
+    own. A CSV has no types: where keys such as 02 or NA are text, give ``read_table(file, types={"id": "text"})``, or
+    Parquet.
+
+    Folds that tear the groups of a column are taken too; the audit says so, and they cannot grow. Raises SplitError for
+    missing or skipped folds, rows on both sides, a table with several folds of a group, groups or keys that the data or
+    the folds lack, and a key that is not unique.
     """
     roles = {"key": key, "target": target, "group": group, "time": time}
     rows, spec = given_folds(data, folds, params, seed, roles, name=name, missing_group=missing_group)

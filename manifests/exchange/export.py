@@ -152,21 +152,27 @@ def export(
     manifest: Any, to: Format, path: str | Path, data: Any = None, *,
     repeat: int = 0, dialect: Dialect = "duckdb", table: str = "rows", memory: str | int | None = None,
 ) -> Exported:  # fmt: skip
-    """Write the folds of ``manifest`` to ``path`` in the form that a tool reads; ``note`` says how it is taken.
+    """Write the folds of ``manifest`` to ``path`` in the form that a tool reads, and return what was written.
 
     - ``sklearn``: .npy of PredefinedSplit's ``test_fold``, in the order of the rows of ``data``, which are needed.
-    - ``h2o``, ``autogluon``, ``spark`` (.parquet): the key, or all of ``data``, and a column ``fold`` (0..k-1).
-    - ``vertex``, ``databricks``, ``bigquery``: the same with a column ``split`` of their three words, of a split into
-      parts. ``adopt`` reads it again, as it does the groups and the lists below.
+    - ``h2o``, ``autogluon``: .csv or .parquet with the key and a column ``fold`` (0..k-1), for ``fold_column`` and
+      ``groups="fold"``; ``spark``: .parquet of these (INT32), for ``foldCol`` once joined by key.
+    - ``vertex``, ``databricks``, ``bigquery``: .csv or .parquet with the key and a column ``split`` of their three
+      words, of a split into parts; ``adopt`` reads it again. These six hold all columns of ``data`` where it is given.
     - ``nnunet``: splits_final.json, a list of {"train": keys, "val": keys}, keys as text.
-    - ``torch``: .json, the same of positions in ``data``, which are needed.
-    - ``csv``: the key (or ``row``, the position) and every column of folds; of draws and pairs, a column a split.
-    - ``groups``: the groups and their folds, and no rows: a split that may leave the building.
+    - ``torch``: .json, the same of positions in ``data``, which are needed; ``adopt`` reads either again.
+    - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes; of draws and pairs a
+      column a split: how often it trains on the row, -1 where it is tested.
+    - ``groups``: .parquet or .csv of the groups and their folds, and no rows: a split that may leave the building.
+      ``adopt`` gives each row its group's fold again.
     - ``croissant``: .json, Croissant 1.1 with a record a row: key and split (of parts) or fold.
     - ``sql``: .sql in a ``dialect``, which gives each row of ``table`` its fold where it lies: see ``warehouse_sql``.
 
-    Where a form cannot say what the manifest does (rows that are locked or set apart, further repeats), the note or a
-    SplitError says so. Deleted rows are left out. The file appears whole or not at all. Columns of ``data`` that take
+    ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
+    first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
+    excluded; where a form cannot say what the manifest does, a SplitError says so. Rows that the specification's
+    ``calibration`` sets apart have a list of their own in torch and nnunet, and -2 in a column a split in csv, which
+    need the data then; the other forms are refused. The file appears whole or not at all. Columns of ``data`` that take
     more than ``memory`` are read several times; SplitError where the manifest's rows take more.
     """
     if to not in FORMS:
@@ -332,7 +338,8 @@ _Header.__doc__ = Header.__doc__
 def json_schemas() -> dict[str, Json]:
     """Return each schema by its file name, ``evenfold-<what>-<version>.schema.json``: spec, manifest and audit.
 
-    JSON Schema 2020-12, made from the models that read and write; what readers rely on changes with the number alone.
+    JSON Schema 2020-12, made from the very models that read and write. The number is that of the format: what a reader
+    of it relies on does not change under it.
     """
     dialect, schemas = "https://json-schema.org/draft/2020-12/schema", dict[str, Json]()
     for name, model in (("spec", SplitSpec), ("manifest", _Header), ("audit", Audit)):

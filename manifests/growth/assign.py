@@ -34,7 +34,8 @@ class Arrival:
 
     ``known`` is each row's place in the manifest, ``status`` its status there, ``codes`` its codes (rows by repeats):
     -1, NEW and -4 of new rows. ``gone`` are rows of the manifest that the data lack now, ``back`` deleted ones that
-    they hold again, ``waiting`` the keys of rows whose targets are not known yet. SplitError for a key that repeats.
+    they hold again, ``waiting`` the keys of rows that are left out, because their targets are not known yet. Raises
+    SplitError for missing values and repeated keys.
     """
 
     def __init__(self, manifest: Manifest, data: Any, batch: bool) -> None:
@@ -210,7 +211,8 @@ class EntityGrowth:
     """The rows that arrive, as the levels of their entities, beside what is known of those.
 
     Known levels keep their folds. New levels that hang together, by rows that arrive, go where most of these rows have
-    a known level or a fold; else they are packed as one group. A row of two folds is a bridge, which joins no levels.
+    a known level or a fold; where none has, they are packed as one group. A row whose levels lie in two folds is a
+    bridge: it joins none. O(rows x entities).
     """
 
     def __init__(self, dealing: _Dealing, older: pa.Table) -> None:
