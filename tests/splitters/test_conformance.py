@@ -25,9 +25,9 @@ from evenfold.splitters.conformance import CHECKS, check_conformance
 
 
 def sizes(splitter: Splitter) -> list[int]:
-    """Return what a case is tried at: the first of its class at two sizes, the others at the smaller one."""
-    first = next(each for each in CASES if type(each) is type(splitter))
-    return [60, 30] if splitter is first else [30]
+    """Return what a case is tried at: the first of its class at the larger size, the others, if any, at the smaller."""
+    first, *others = (each for each in CASES if type(each) is type(splitter))
+    return [30] if splitter is not first else [60] if others else [60, 30]
 
 
 @pytest.mark.parametrize(
