@@ -180,8 +180,8 @@ class Origin:
     def words(self, *about: str | None) -> list[str]:
         """Return the words of a footer, after those ``about`` the page that there are; today's date among them."""
         run = f"MLflow run {self.run_id[:8]}" if self.run_id else ""
-        made = f"evenfold {installed('evenfold')}", f"{date.today():%d %b %Y}"
-        return [*filter(None, [*about, self.data, *made, run])]
+        today = f"evenfold {installed('evenfold')}", f"{date.today():%d %b %Y}"
+        return [*filter(None, [*about, self.data, *today, run])]
 
 
 @dataclass(frozen=True)

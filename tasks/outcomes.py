@@ -151,7 +151,7 @@ class KeptFile(Outcome):
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The place where it lies."""
         return Home.here().shared / self.name
 
     def intact(self) -> bool:

@@ -255,9 +255,9 @@ def side_by_side(tables: Sequence[IntArray], n_entries: int) -> tuple[IntArray, 
     """
     if len(tables) == 1:
         return tables[0], np.ones(tables[0].shape[1])
-    shown, weights = [np.zeros((n_entries, 0), dtype=np.int64)], [np.zeros(0)]
+    columns, weights = [np.zeros((n_entries, 0), dtype=np.int64)], [np.zeros(0)]
     for table in tables:
         of_two = table.shape[1] == 2
-        shown.append(table[:, [int(np.argmin(table.sum(axis=0)))]] if of_two else table)
-        weights.append(np.full(shown[-1].shape[1], 2.0 if of_two else 1.0))
-    return np.column_stack(shown), np.concatenate(weights)
+        columns.append(table[:, [int(np.argmin(table.sum(axis=0)))]] if of_two else table)
+        weights.append(np.full(columns[-1].shape[1], 2.0 if of_two else 1.0))
+    return np.column_stack(columns), np.concatenate(weights)

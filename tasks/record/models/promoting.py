@@ -232,10 +232,10 @@ def _month(answered: Answered, units: Rows) -> Month:
 def _numbers(answered: Answered) -> NDArray[np.float64]:
     """Return what a model says of rows, a line each: a number, or a probability per class, of a mere label 0 and 1."""
     has_chances = answered.classes and hasattr(answered.answers, "predict_proba")
-    said = answered.probabilities if has_chances else answered.predicted
-    if answered.classes and said.ndim == 1:
-        said = np.eye(len(answered.classes))[said]
-    return np.asarray(said, dtype=np.float64).reshape(answered.n, -1)
+    answers = answered.probabilities if has_chances else answered.predicted
+    if answered.classes and answers.ndim == 1:
+        answers = np.eye(len(answered.classes))[answers]
+    return np.asarray(answers, dtype=np.float64).reshape(answered.n, -1)
 
 
 def _recorded(champion: Champion | None) -> Recorded | None:

@@ -65,10 +65,15 @@ def test_neighbours_in_a_block_are_in_different_folds(leftovers: Any) -> None:
     n, k = 1009, 10
     splitter = SortedStratifiedKFold(k, leftovers=leftovers)
     labels = splitter.assign(None, np.arange(float(n)))
-    left = splitter._left_over(n, splitter._stream(0))
+    count, random = n % k, splitter._stream(0).permutation(n)
+    left = {
+        "spread": np.arange(1, count + 1) * n // (count + 1),
+        "random": np.sort(random[:count]),
+        "end": np.arange(n - count, n),
+    }[leftovers]
     blocks = np.delete(labels, left).reshape(-1, k)
     assert (np.sort(blocks, axis=1) == np.arange(k)).all()
-    assert np.unique(labels[left]).size == left.size == n % k
+    assert np.unique(labels[left]).size == left.size == count
 
 
 def test_every_partition_is_equally_likely() -> None:
