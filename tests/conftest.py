@@ -66,6 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test._hypothesis_internal_use_settings = hypothesis.settings(usual, max_examples=times * usual.max_examples)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call() -> None:
+    """Let MLflow do what it does for a user: where it sees this it listens to each of its sessions, 40 to a run."""
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
+
+
 _serving = contextlib.ExitStack()  # Prefect's server, from the first test that needs it to the last
 
 

@@ -182,9 +182,36 @@ def prefect_server(folder: Path, database: str | None = None, more: Mapping[str,
         yield url
 
 
+# As ``mlflow server`` starts it, whose own process takes as long again to import the same.
+MLFLOW = """
+import gc, os, sys
+gc.set_threshold(100_000, 50, 1_000)
+import uvicorn
+from mlflow import server
+store, artifacts, port = sys.argv[1:]
+os.environ |= {
+    server.BACKEND_STORE_URI_ENV_VAR: store, server.SERVE_ARTIFACTS_ENV_VAR: "true",
+    server.ARTIFACTS_DESTINATION_ENV_VAR: artifacts, server.ARTIFACT_ROOT_ENV_VAR: "mlflow-artifacts:/",
+}
+uvicorn.run("mlflow.server.fastapi_app:app", host="127.0.0.1", port=int(port), log_level="warning")
+"""
+
+
 @contextlib.contextmanager
 def mlflow_server(folder: Path, store: str, password: str | None = None, port: int | None = None) -> Iterator[str]:
     port = port or free_port()
+    command = [sys.executable, "-c", MLFLOW, store, str(folder / "artifacts"), str(port)]
+    more: dict[str, str] = {}
+    if password:
+        command, more = _with_users(folder, store, password, port)
+    with started(command, environment(folder, more), folder / "mlflow-server.log"):
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: answers(f"{url}/health"), "MLflow's server")
+        yield url
+
+
+def _with_users(folder: Path, store: str, password: str, port: int) -> tuple[list[str], dict[str, str]]:
+    """Return command and environment of a server of MLflow's that asks for a password."""
     (folder / "auth").mkdir(parents=True, exist_ok=True)
     (folder / "auth" / "auth.ini").write_text(
         "[mlflow]\ndefault_permission = READ\nadmin_username = admin\n"
@@ -192,16 +219,13 @@ def mlflow_server(folder: Path, store: str, password: str | None = None, port: i
         "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
     )
     more = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth" / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "loopback"}
-    more |= {"MLFLOW_AUTH_ADMIN_PASSWORD": password} if password else {}
+    more |= {"MLFLOW_AUTH_ADMIN_PASSWORD": password}
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
         *("--backend-store-uri", store, "--artifacts-destination", str(folder / "artifacts")),
-        *(["--app-name", "basic-auth"] if password else []),
+        *("--app-name", "basic-auth"),
     ]
-    with started(command, environment(folder, more), folder / "mlflow-server.log"):
-        url = f"http://127.0.0.1:{port}"
-        wait_until(lambda: answers(f"{url}/health"), "MLflow's server")
-        yield url
+    return command, more
 
 
 def install_postgres() -> str | None:

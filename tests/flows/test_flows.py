@@ -1,8 +1,7 @@
 """The flows with real Prefect and real MLflow: computed once, recorded completely, equal to scikit-learn."""
 
-import os
-import subprocess
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, ModelSpec, scaled_logistic_regression
 from evenfold.flows import Evaluation, evaluate, split
-from evenfold.manifests import read_manifest
+from evenfold.manifests import Manifest, read_manifest
+from evenfold.manifests.plan import Plan
 from evenfold.tasks import Home
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.scores import aggregate
@@ -236,38 +236,30 @@ def test_a_frame_is_as_good_as_a_file(home: Home, data: Path) -> None:
         assert values(found) == values(wanted)
 
 
-OTHER = """
-import sys
-from evenfold.flows import split
-print("ready", flush=True)
-sys.stdin.readline()
-outcome = split(sys.argv[1], spec={"name": "small", "columns": {"key": "id", "target": "y"}})
-print(outcome.cached, outcome.split.split_id, outcome.run_id)
-"""
-
-
-def test_two_processes_at_once_split_once(prefect_home: Home, data: Path) -> None:
+def test_two_processes_at_once_split_once(prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On one fresh home, with real Prefect: both succeed, one decides, and they record the same run."""
-    from prefect.settings import PREFECT_API_URL
+    fork, decide = get_context("fork"), Plan.decide
+    (here, there), n_decided = fork.Pipe(), fork.Value("i")
 
-    fresh = os.environ | {
-        "PREFECT_API_URL": str(PREFECT_API_URL.value()),
-        "PREFECT_HOME": str(prefect_home.path / "prefect"),
-        "PREFECT_LOCAL_STORAGE_PATH": str(prefect_home.path / "storage"),
-    }
+    def counted(plan: Plan) -> Manifest:
+        with n_decided.get_lock():
+            n_decided.value += 1
+        return decide(plan)
+
+    def told() -> list[str]:
+        outcome = split(data, spec={"name": "small", "columns": {"key": "id", "target": "y"}})
+        return [outcome.split.split_id, outcome.run_id]
+
+    def tell() -> None:
+        there.send(told())
+
+    monkeypatch.setattr(Plan, "decide", counted)
     (prefect_home.path / "mlflow.db").unlink()
-    with subprocess.Popen(
-        [sys.executable, "-c", OTHER, str(data)],
-        env=fresh, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout.readline() == "ready\n"
-        process.stdin.write("go\n")
-        process.stdin.flush()
-        ours = split(data, spec={"name": "small", "columns": {"key": "id", "target": "y"}})
-        told, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    outcomes = sorted([told.split(), [str(ours.cached), ours.split.split_id, ours.run_id]])
-    assert [cached for cached, _, _ in outcomes] == ["False", "True"]
-    assert outcomes[0][1:] == outcomes[1][1:]
+    process = fork.Process(target=tell)
+    process.start()
+    ours = told()
+    process.join(300)
+    assert process.exitcode == 0
+    assert (here.recv(), n_decided.value) == (ours, 1)
     assert [path.name for path in (prefect_home.splits / "small").iterdir()] == ["1.0"]
     assert [run.info.status for run in runs(prefect_home)] == ["FINISHED"]

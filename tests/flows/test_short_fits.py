@@ -1,9 +1,8 @@
 """Short fits share task runs, which nobody sees in the results."""
 
 import signal
-import subprocess
-import sys
 from collections import Counter
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.flows import Evaluation, evaluate
 from evenfold.tasks import Home
+from evenfold.tasks.fits import fit_short
 from evenfold.tasks.work import key_of_fit, work_of
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
-from servers import environment, wait_until
+from servers import wait_until
 
 N_SPLITS = 7
 RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
@@ -103,25 +103,17 @@ def test_a_fold_that_fails_in_a_block_loses_no_other(
         evaluated(data, model=model)
 
 
-KILLED = """
-import sys
-from evenfold.tasks import SplitRef
-from evenfold.tasks.fits import fit_short
-split = SplitRef.model_validate_json(sys.argv[1])
-fit_short.fn(split, (0, 7), {"estimator": "estimators:Mortal", "metrics": ["r2"]})
-"""
-
-
-def test_a_block_that_is_killed_keeps_its_finished_folds(home: Home, data: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_a_block_that_is_killed_keeps_its_finished_folds(data: Path, tmp_path: Path) -> None:
     """Only the fold that was under way and those after it are computed, and the lock of that fold is free."""
     outcome = evaluated(data, "plain")
     (tmp_path / "mortal").touch()
-    more = {"EVENFOLD_HOME": str(home.path), "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-c", KILLED, outcome.split.model_dump_json()]
-    killed = subprocess.run(command, env=environment(tmp_path, more), capture_output=True, text=True)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    model = {"estimator": "estimators:Mortal", "metrics": ["r2"]}
+    killed = get_context("fork").Process(target=fit_short.fn, args=(outcome.split, (0, N_SPLITS), model))
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
     (tmp_path / "mortal").unlink()
-    model = {"estimator": "estimators:Mortal"}
     finished = int(np.flatnonzero([53 in outcome.split.manifest().pair(i)[1] for i in range(N_SPLITS)])[0])
     assert finished > 0
     second = evaluated(data, "plain", model)

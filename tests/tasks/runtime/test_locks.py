@@ -1,10 +1,10 @@
 """A lock belongs to a living process, and what is kept under it to whoever finished it."""
 
-import signal
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 
 import pytest
 from evenfold.tasks import Home
@@ -12,28 +12,27 @@ from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.store import kept, ready
 
 KEY = "split/x"
-HOLD = """
-import time
-from evenfold.tasks.store import kept
-
-def make():
-    print("held", flush=True)
-    time.sleep(600)
-
-kept("split/x", make)
-"""
 
 
 @pytest.fixture
-def holder(home: Home) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "held\n"
+def holder(home: Home) -> Iterator[BaseProcess]:
+    fork = get_context("fork")
+    held = fork.Event()
+
+    def hold() -> SplitAudit:
+        held.set()
+        time.sleep(600)
+        raise AssertionError
+
+    process = fork.Process(target=kept, args=(KEY, hold))
+    process.start()
+    assert held.wait(60)
     yield process
     process.kill()
-    process.wait()
+    process.join()
 
 
-def test_a_key_is_free_when_who_made_its_result_is_killed(holder: subprocess.Popen[str]) -> None:
+def test_a_key_is_free_when_who_made_its_result_is_killed(holder: BaseProcess) -> None:
     """Until kill -9 everybody waits, and nothing is kept then; of those who waited one makes it, for all."""
     made: list[int] = []
 
@@ -50,6 +49,6 @@ def test_a_key_is_free_when_who_made_its_result_is_killed(holder: subprocess.Pop
         with pytest.raises(TimeoutError):
             waiting[0].result(0.5)
         assert (ready(KEY), made) == (None, [1])
-        holder.send_signal(signal.SIGKILL)
+        holder.kill()
         assert sorted(each.result(180)[1] for each in waiting) == [False, True, True, True]
     assert len(made) == 2
