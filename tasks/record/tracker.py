@@ -188,8 +188,9 @@ class Tracker:
     def _fill(self, run: Run, entry: Entry) -> None:
         """Log what an entry holds, with the model and the split that it belongs to; what the run holds stays once.
 
-        MLflow keeps a point once, however often it is logged at one time, and shows the larger of two at one time: all
-        are of the run's start, or of now where one has changed. Seconds are those of the first fit.
+        MLflow keeps a point of a run once, however often it is logged at one time, and shows the larger of two at one
+        time; a model's it may refuse. So all are of the run's start, or of now where one has changed, or a kill came
+        between the points and the tag that names their model. Seconds are those of the first fit.
         """
         from mlflow.entities import Metric, Param, RunTag
 
@@ -201,10 +202,11 @@ class Tracker:
         points = {at: x for at, x in entry.points.items() if at[0] not in held or not at[0].startswith("seconds_")}
         newest = {name: value for (name, _), value in sorted(points.items())}
         of_model = {name for name in newest if "/" in name} - entry.series  # as value/r2 is, and no count
-        if any(str(held.get(name, value)) != str(value) for name, value in newest.items()):  # NaN is NaN
+        parted = bool(entry.judged and of_model & set(held) and JUDGED not in run.data.tags)
+        if parted or any(str(held.get(name, value)) != str(value) for name, value in newest.items()):  # NaN is NaN
             when = max(int(time.time() * 1000), when + 1)
-        elif JUDGED in run.data.tags:
-            of_model -= set(held)  # a point of a model is refused the second time
+        else:
+            of_model -= set(held)
         metrics = [
             Metric(name, value, when, step, run_id=run_id, **(on if name in of_model else {}))
             for (name, step), value in points.items()

@@ -18,7 +18,7 @@ from evenfold.tasks.record.entries import Entry, named_apart
 from evenfold.tasks.record.reading import read_recipe, recorded_runs
 from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.record.studies import _promised
-from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.record.tracker import JUDGED, Tracker
 from evenfold.tasks.runtime.progress import ENDINGS
 from prefect.exceptions import TerminationSignal
 from prefect.utilities.engine import capture_sigterm
@@ -104,6 +104,21 @@ def test_a_record_that_a_cancelled_run_was_writing_is_killed_and_completed_by_th
         written("failed", "well", lambda: 1 / 0)
     states = {name: run.info.status for run in tracker.runs() for name in [run.info.run_name]}
     assert states == {"stopped": "FINISHED", "begun": "FINISHED", "filled": "FINISHED", "failed": "FAILED"}
+
+
+def test_points_that_a_kill_has_parted_from_their_model_are_logged_again(home: Home) -> None:
+    """MLflow keeps points, those of the model and the tag that names it one after the other."""
+    tracker, tags = Tracker(home, "rows"), {"spec": "rows@1.0", "evenfold.split_id": "0" * 64}
+    metrics = {f"value/{number}": 0.5 for number in range(150)}  # beyond 100, MLflow refuses a point's second time
+    entry = Entry(key="key", name="model @ rows 1.0", tags=tags, metrics=metrics, judged=True)
+    with tracker.run(entry) as run_id:
+        judged = tracker.client.get_run(run_id).data.tags[JUDGED]
+    tracker.client.delete_tag(run_id, JUDGED)
+    again = Tracker(home, "rows")
+    with again.run(entry):
+        pass
+    run = again.client.get_run(run_id)
+    assert (run.info.status, run.data.tags[JUDGED], run.data.metrics) == ("FINISHED", judged, metrics)
 
 
 def test_a_signal_is_heard_though_the_store_cannot_be_told_of_it(home: Home) -> None:
