@@ -167,6 +167,7 @@ def test_the_command_and_a_flow_that_are_given_a_build_tell_of_it_and_stop_for_i
     )
     tree = "sklearn.tree:DecisionTreeClassifier"
     how: dict[str, Any] = {"key": "id", "target": "y", "model": tree, "name": "built", "engine": "plain", "n_splits": 3}
+    how["features"] = ["a"]  # of a single one an audit learns nothing but the build's
     plain, asked = (evaluate(rows(MANY), **how, **more) for more in ({}, {"build": "own_features:build"}))
     told = dict.fromkeys(("build_target_of_others", "build_features_of_others", "build_own_target"), "failed")
     found = {finding.check: finding.gate for finding in asked.audit.findings}
