@@ -1,6 +1,7 @@
 """The flows with real Prefect and real MLflow: computed once, recorded completely, equal to scikit-learn."""
 
 import sys
+import time
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,7 @@ def test_two_processes_at_once_split_once(prefect_home: Home, data: Path, monkey
     def counted(plan: Plan) -> Manifest:
         with n_decided.get_lock():
             n_decided.value += 1
+        time.sleep(3)  # long enough for the other to come for it
         return decide(plan)
 
     def told() -> list[str]:
