@@ -111,7 +111,7 @@ def test_a_block_that_is_killed_keeps_its_finished_folds(data: Path, tmp_path: P
     model = {"estimator": "estimators:Mortal", "metrics": ["r2"]}
     killed = get_context("fork").Process(target=fit_short.fn, args=(outcome.split, (0, N_SPLITS), model))
     killed.start()
-    killed.join()
+    killed.join(300)
     assert killed.exitcode == -signal.SIGKILL
     (tmp_path / "mortal").unlink()
     finished = int(np.flatnonzero([53 in outcome.split.manifest().pair(i)[1] for i in range(N_SPLITS)])[0])
