@@ -105,8 +105,11 @@ def planned(
     if engine == "auto":
         theirs = CLUSTERS.get(type(source.native).__module__.partition(".")[0])
         engine = theirs or ("memory" if fits_in_memory(source, names or source.names[:1], memory) else "duckdb")
-    if engine == "memory" or not names:
+    if engine == "memory":
         return Plan(request, source)
+    if not names:  # then rows are nothing but their numbers
+        n = source.n_rows or sum(part.num_rows for part in source.batches(source.names[:1]))
+        return Plan(request, pa.table({"row": np.arange(n)}), in_order=True)
     table = spilled(source, names, request.types, request.columns.key, engine, bytes_of_memory(memory), Path(to))
     try:
         plan = Plan(request, table, in_order=True)
@@ -188,8 +191,7 @@ class Plan:
         self.locks = has_holdout or has_test_part
         used = used_columns(self.spec, self.splitter.needs)
         if not used:  # of a plain k-fold without a key the number of rows alone has to be known
-            n = source.n_rows or sum(part.num_rows for part in source.batches(source.names[:1]))
-            n = n or source.table(source.names[:1]).num_rows  # which says that there is none
+            n = source.n_rows or source.table(source.names[:1]).num_rows
             return self.spec, {"row": "int"}, pa.table({"row": np.arange(n)}), None
         table = source.table(used) if table is None else table
         for field in table.select(used).schema:

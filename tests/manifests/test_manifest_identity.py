@@ -127,12 +127,12 @@ def test_the_seed_and_a_parameter_are_part_of_the_plan() -> None:
     assert default == plan(name="another-name")
 
 
-def test_without_a_key_the_position_is_the_key() -> None:
-    frame = table()
-    spec = {"columns": {"target": "number"}}
+def test_without_a_key_the_position_is_the_key(tmp_path: Path) -> None:
+    frame, spec, plain = table(), {"columns": {"target": "number"}}, {"strategy": "KFold"}
     assert Plan(spec, frame).plan_id != Plan(spec, frame.iloc[::-1]).plan_id
-    plain = {"strategy": "KFold"}
     assert Plan(plain, frame).plan_id == Plan(plain, frame.iloc[::-1]).plan_id != Plan(plain, frame.iloc[:-1]).plan_id
+    (tmp_path / "late.csv").write_text("id\n" + "1\n" * 10**6 + "x\n")  # rows are counted, whatever they hold
+    assert Plan(plain, tmp_path / "late.csv").n == 10**6 + 1
 
 
 @pytest.mark.parametrize(
