@@ -120,30 +120,36 @@ def preimage_of(plan: Plan) -> Preimage:
 
 
 def placed(plan: Plan, data: str, staged: Path | None = None, again: bool = False) -> SplitRef:
+    """Return the version that holds this decision, as ``looked_up`` does; what two would decide at once one decides."""
+    home = Home.here()
+    home.make()
+    # Always in this order: two that held one each would wait for one another for ever.
+    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
+        return looked_up(plan, data, staged, again)
+
+
+def looked_up(plan: Plan, data: str, staged: Path | None = None, again: bool = False) -> SplitRef:
     """Return the version that holds this decision: made before, under this name or another, or now.
 
     A name's folder is what grows, so each gets its own; what is damaged is made anew. ``staged``: where a new one lies
-    until it is committed. ``again``: nothing that was made before counts as that.
+    until it is committed, and nothing else is written. ``again``: nothing that was made before counts as that.
     """
     home, name = Home.here(), plan.spec.name
-    home.make()
-    # Always in this order: two that held one each would wait for one another for ever.
-    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{name}"):
-        if bucket := bucket_of(home):
-            bucket.fetch_splits(name)
-        earlier = next(made_by(plan, home, name), None)
-        if earlier is not None and is_intact(earlier):
-            folder, reused = earlier, not again
-        else:
-            same = None if again else next(filter(is_intact, made_by(plan, home)), None)
-            manifest = StoredManifest(same).altered(spec=plan.spec, uri=None) if same else plan.decide()
-            version = next_major(home, name)
-            if earlier is not None and staged is None:  # out of the way, with what is in it
-                version, aside = earlier.name, earlier.with_name(f".damaged-{uuid4().hex[:8]}")
-                aside.mkdir()
-                earlier.rename(aside / version)
-            folder, reused = write(manifest.altered(version=version), home.splits, staged), same is not None
-        _require_budget(folder, plan)
+    if bucket := bucket_of(home):
+        bucket.fetch_splits(name)
+    earlier = next(made_by(plan, home, name), None)
+    if earlier is not None and is_intact(earlier):
+        folder, reused = earlier, not again
+    else:
+        same = None if again else next(filter(is_intact, made_by(plan, home)), None)
+        manifest = StoredManifest(same).altered(spec=plan.spec, uri=None) if same else plan.decide()
+        version = next_major(home, name)
+        if earlier is not None and staged is None:  # out of the way, with what is in it
+            version, aside = earlier.name, earlier.with_name(f".damaged-{uuid4().hex[:8]}")
+            aside.mkdir()
+            earlier.rename(aside / version)
+        folder, reused = write(manifest.altered(version=version), home.splits, staged), same is not None
+    _require_budget(folder, plan)
     forget_plans()
     return SplitRef.of(StoredManifest(folder), data, reused, staged).asked(plan.spec)
 
