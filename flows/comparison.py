@@ -76,7 +76,8 @@ def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[st
 class Pair:
     """Two recorded evaluations, a sentence on their versions of a split, and the repeats that they are compared over.
 
-    ``n_recorded``: what both have. ``recipes``: where others are fitted; ``required``: as asked; ``why``: no more.
+    ``n_recorded``: the repeats that both have. ``recipes``: of both, where others are fitted; ``required``: a person
+    asked for so many; ``why``: there are no more.
     """
 
     a: reading.Recorded
@@ -134,7 +135,10 @@ class Pair:
 
 @lru_cache(maxsize=1)
 def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
-    """Return two recorded evaluations, read once until they are compared; SplitError where they cannot be."""
+    """Return two recorded evaluations, read once until they are compared.
+
+    SplitError where they cannot be compared, or not over a number of ``repeats``.
+    """
     prepare_environment().require_record()
     a, b = (reading.read_evaluation(run_id) for run_id in (run_a, run_b))
     n_recorded, required = min(int(side.predictions["repeat"].nunique()) for side in (a, b)), repeats != "auto"

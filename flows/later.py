@@ -64,7 +64,8 @@ def predict_later(
     The recipe of the evaluation, or the choice of the tuning, is fitted once on every training row of its split.
     ``training_data``: where its table lies now. Columns: the key where ``data`` has it, prediction, a probability of
     each class. SplitError for a run without a recipe, and for rows that are the split's or, without a key, may be,
-    unless ``known_rows`` lets them in; ModelError for features that lack or are of another kind.
+    unless ``known_rows`` lets them in; ModelError where a feature is missing or of another kind, and where the model
+    cannot predict some row.
     """
     later = _fitted(run_id, data, training_data, None if known_rows else MEANT)
     if later.untold and later.work.manifest.keys is not None:

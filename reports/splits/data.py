@@ -45,9 +45,9 @@ class Column:
 class SplitData:
     """A manifest's splits seen in one pass, and the columns that explain them.
 
-    ``rows``: the ranks of the rows that are in a split or locked, which figures are of. ``order``: the rows of the
-    map; ``tested`` and ``unused``: per split shown, the share of each bin's rows. ``tests``: the test rows of the first
-    splits. ``in_time``: whether all seen test what comes after their training rows.
+    ``rows``: the ranks of the rows that are in a split or locked, which figures are of. ``order``: the rows of the map
+    from left to right; ``tested`` and ``unused``: per split shown, the share of each bin's rows. ``tests``: the test
+    rows of the first splits. ``in_time``: whether all seen test what comes after their training rows.
     """
 
     manifest: Manifest
