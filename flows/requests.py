@@ -163,7 +163,8 @@ def require_used(request: Request) -> None:
 def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
     """Return the problem's model and the metric that judges it, as it is named for the target: by default its first.
 
-    A metric that the model does not name is one of the returned model's; ModelError for one that cannot score the target.
+    A metric that the model does not name is one of the returned model's. ModelError for one that cannot score the
+    target.
     """
     model = problem.model
     name = model.metrics[0] if metric is None else problem.metric(metric)
