@@ -18,7 +18,7 @@ from .figures import Figures
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .spec import Columns
-from .store.state import is_numeric_target
+from .store.state import cell_counts, is_numeric_target
 from .tables.canonical import canonical_table, encoded, numbered, require_years, to_numpy
 from .tables.keys import Lookup, pseudonyms
 from .tables.read import source_of
@@ -218,11 +218,9 @@ class JoinedLabels(Joined):
 
     def fold_table(self, repeat: int, codes: NDArray[np.int64], n_classes: int) -> Counts:
         """Return the rows of each code from -2 up and each class, of the class of each row."""
-        column = self.codes[:, repeat]
-        use = (column >= LOCKED) & (codes >= 0)
-        fold = column[use].astype(np.int64) - LOCKED
+        column, there = self.codes[:, repeat], codes >= 0
         n_codes = max(int(column.max()), *self.labels.tested) - LOCKED + 1
-        return np.bincount(fold * n_classes + codes[use], minlength=n_codes * n_classes).reshape(n_codes, n_classes)
+        return cell_counts(column[there], codes[there], n_codes, n_classes, LOCKED)
 
     def tables_of(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
         """Return the rows of each class that each split trains on and tests, from one count a repeat."""

@@ -74,7 +74,7 @@ class GroupPacker(LabelSplitter):
         parts, n_groups = self.part_codes(), rows.n_groups
         name, n_bins = ("parts", len(parts)) if parts else ("n_splits", self.n_splits)
         check_count(name, n_bins, least=2, most=n_groups, among=f"{n_groups:,} groups")
-        if str(self.effort) != "max":  # not compared: an array is answered in a sentence
+        if not isinstance(self.effort, str) or self.effort != "max":
             check_count("effort", self.effort, least=1)
         if self.size_weight != "relative":
             check_number("size_weight", self.size_weight, "such as 1.0, or 'relative'")
@@ -216,7 +216,7 @@ class BalancedKFold(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if str(self.effort) != "max":  # not compared: an array is answered in a sentence
+        if not isinstance(self.effort, str) or self.effort != "max":
             check_count("effort", self.effort, least=1)
 
 
