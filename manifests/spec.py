@@ -36,7 +36,8 @@ ALONE = (
 def name_like(text: str) -> str:
     """Return a name for a split that is as near to ``text`` as a folder's can be; empty where nothing is left.
 
-    Letters and digits of every script stay, and '.', '_' and '-' within; all else is '-'. At most 200 bytes of UTF-8.
+    Letters and digits of every script stay, and '.', '_' and '-' within; all else is '-'. At most 100 characters and
+    200 bytes of UTF-8, of a folder's 255. A name that is one already stays as it is.
     """
     composed = unicodedata.normalize("NFC", text)
     plain = "".join(

@@ -175,6 +175,13 @@ class Rows:
         if self.n_groups < 2:
             raise SplitError(f"all {self.n:,} rows are one group; use KFold, or a finer group column.")
 
+    @property
+    def classed(self) -> list[tuple[IntArray, tuple[Any, ...]]]:
+        """The codes of each column of classes in y, and what they stand for; none of numbers, and without y."""
+        if self.y_holds == "columns":
+            return list(zip(self.y.T, self.levels, strict=True))
+        return [(self.y, self.levels)] if self.y_holds == "classes" else []
+
     def class_counts(self) -> IntArray:
         """Return the rows of each class (one target column of classes)."""
         return np.bincount(self.y, minlength=len(self.levels))

@@ -149,10 +149,7 @@ def first_state(splitter: Splitter, rows: Rows | GroupTable, membership: Members
 
 def _strata_of(rows: Rows, n_shares: int) -> Strata:
     if rows.y_holds != "numbers":
-        columns: list[Classed] = []
-        if rows.y is not None:
-            columns = [(rows.y, rows.levels)] if rows.y.ndim == 1 else list(zip(rows.y.T, rows.levels, strict=True))
-        return *_classed(columns, rows.n), None
+        return *_classed(rows.classed, rows.n), None
     # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
     bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_CODES, MOST_CELLS // n_shares))
     cuts = np.arange(1, bins) * rows.n // bins

@@ -48,7 +48,8 @@ def verify(folder: Any) -> Verification:
     """Return whether a manifest, in ``folder`` or of whatever names a split, is what was written, and where not.
 
     Every file and block are compared with their digests, the header with its copy; where they agree, split_id, plan_id,
-    the counts, the parent's split_id and up to 200 draws are made anew from the rows, in memory.
+    the counts, the parent's split_id and up to 200 draws are made anew from the rows, in memory. SplitError where there
+    is no manifest, or one of a newer schema. Reads every file up to five times.
     """
     path = folder_of(folder)
     results: dict[str, list[Any]] = {"proved": [], "not_proved": [], "damages": []}

@@ -52,8 +52,9 @@ KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 def canonical_table(table: pa.Table, columns: Iterable[str], types: Mapping[str, str]) -> pa.Table:
     """Return ``columns`` of ``table`` in the types of ``types``, else in those that they have, one chunk each.
 
-    int64, float64 (-0.0 becomes 0.0, NaN is missing), text in Unicode's NFC form, bool, UTC microseconds (a time
-    without zone is UTC), dates. SplitError where a column is absent (with the nearest names) or does not fit its type.
+    int64, float64 (-0.0 becomes 0.0, NaN is missing; float32 its exact float64, decimals the nearest), text in
+    Unicode's NFC form, bool, UTC microseconds (a time without zone is UTC), dates. SplitError where a column is absent
+    (with the nearest names) or does not fit its type.
     """
     names = list(dict.fromkeys(columns))
     require_columns(names, table.column_names)
@@ -275,7 +276,10 @@ def digest_keys(keys: pa.Table | None, n: int) -> str:
 
 
 def fingerprint(digests: Digests, waiting: pa.Table | None = None) -> str:
-    """Return what names the content of a canonical table in key order, and the keys of rows that wait beside it."""
+    """Return what names the content of a canonical table in key order, and the keys of rows that wait beside it.
+
+    Another container, width of types, or order of columns or rows changes nothing; one other value or type does.
+    """
     content = digest_json(digests)
     return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
 
@@ -310,7 +314,8 @@ STRETCH = 1 << 20
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     """Return the positions of the rows in ascending key order, or None where they are in order already.
 
-    Numbers and times by value, text by UTF-8 bytes. SplitError where a key is missing or stands in more than one row.
+    Numbers and times by value, text by UTF-8 bytes, several columns lexicographically. SplitError where a key is
+    missing or stands in more than one row.
     """
     require_keys(table, key)
     keys = table.select(key)

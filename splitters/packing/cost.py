@@ -218,13 +218,9 @@ def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     if isinstance(rows, GroupRows):
         return rows.sizes, rows.table, rows.weights
     entry, n_entries = (np.arange(rows.n), rows.n) if rows.groups is None else (rows.groups, rows.n_groups)
-    columns, tables = list[tuple[IntArray, int]](), []
+    columns, tables = [(codes, len(levels)) for codes, levels in rows.classed], []
     if rows.y_holds == "numbers":
         columns = [bins_of_numbers(rows.y, rows.ranked)]
-    elif rows.y_holds == "classes":
-        columns = [(rows.y, len(rows.levels))]
-    elif rows.y_holds == "columns":
-        columns = [(codes, len(levels)) for codes, levels in zip(rows.y.T, rows.levels, strict=True)]
     for codes, n_classes in columns:
         require_table(n_entries, n_classes)
         cells = np.bincount(entry * n_classes + codes, minlength=n_entries * n_classes)
