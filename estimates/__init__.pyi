@@ -43,7 +43,6 @@ from .metrics.registry import (
 from .models.draws import DrawScores as DrawScores, score_draws as score_draws
 from .models.estimators import (
     DEFAULTS as DEFAULTS,
-    check_metrics as check_metrics,
     default_for as default_for,
     infer_task as infer_task,
 )

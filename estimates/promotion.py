@@ -65,13 +65,13 @@ class EarlierLook:
         return cls(day, decision.spent, decision.pair, decision.information, decision.bound, promoted)
 
 
-def to_spend(earlier: Sequence[EarlierLook], today: date, budget: float = YEARLY) -> float:
+def to_spend(earlier: Sequence[EarlierLook], today: date) -> float:
     """Return the one-sided error that a comparison may have today: a fifth of what the last twelve months left.
 
-    At least ``budget``/24, at most half of what is left: those of any twelve months add up to at most ``budget``.
+    At least ``YEARLY``/24, at most half of what is left: those of any twelve months add up to at most ``YEARLY``.
     """
-    left = max(budget - sum(look.error for look in earlier if today - look.day < YEAR), 0.0)
-    return min(max(left / 5, budget / 24), left / 2)
+    left = max(YEARLY - sum(look.error for look in earlier if today - look.day < YEAR), 0.0)
+    return min(max(left / 5, YEARLY / 24), left / 2)
 
 
 def same_pair(earlier: Sequence[EarlierLook], pair: str) -> list[EarlierLook]:

@@ -78,11 +78,11 @@ def stratification_study(
     return ratios.assign(partitions=n_seeds)
 
 
-def ratio_ends(ratio: float, partitions: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the F interval of the ratio of two variances, each of so many normal and independent estimates."""
+def ratio_ends(ratio: float, partitions: int) -> tuple[float, float]:
+    """Return the 95 % F interval of the ratio of two variances, each of so many normal and independent estimates."""
     if partitions < 2 or not np.isfinite(ratio):
         return float("nan"), float("nan")
-    quantile = float(stats.f.ppf(0.5 + level / 2, partitions - 1, partitions - 1))
+    quantile = float(stats.f.ppf(0.975, partitions - 1, partitions - 1))
     return ratio / quantile, ratio * quantile
 
 

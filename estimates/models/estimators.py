@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,11 +147,15 @@ def infer_task(target: pd.Series) -> Task:
     raise ModelError(f"target {target.name!r} holds {what}; choose another target.")
 
 
-def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) -> None:
-    """Raise ModelError for what is no scorer, or fails on a few invented rows of such a target, before any fit."""
+def named_for(metrics: Iterable[str], task: Task, classes: tuple[Any, ...], positive: Any) -> tuple[str, ...]:
+    """Return metrics, or their aliases, as they are named for a target.
+
+    Raises ModelError for what is no scorer, or fails on a few invented rows of such a target, before any fit.
+    """
+    names = of_positive([name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics], classes, positive)
     suited = ", ".join(default_for(task, len(classes))[1])
     scorers = {*get_scorer_names(), *METRICS}
-    for metric in metrics:
+    for metric in names:
         if metric.partition(OF)[0] not in scorers and not path_in(metric):
             close = nearest(metric, sorted(scorers | set(ALIASES)))
             advice = close if "did you mean" in close else f"; choose one such as {suited}."
@@ -165,12 +169,6 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
             alike = "".join(f"{name}, " for name in related if not error_of(name, task, classes))
             what = f"cannot score this {task} target{of_classes}: {needs}"
             raise ModelError(f"metric {metric!r} {what} Metrics that can: {alike}{suited}.") from None
-
-
-def named_for(metrics: Iterable[str], task: Task, classes: tuple[Any, ...], positive: Any) -> tuple[str, ...]:
-    """Return metrics, or their aliases, as they are named for a target; ModelError for one that cannot score it."""
-    names = of_positive([name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics], classes, positive)
-    check_metrics(names, task, classes)
     return names
 
 

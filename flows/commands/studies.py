@@ -197,7 +197,7 @@ def _told(
 ) -> Answer:  # fmt: skip
     """Run a study by its parameters, ``about``, and write, record and return its table.
 
-    SplitError, before any fit, for an ``output`` that is no page nor picture, or whose folder is none.
+    SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or in no folder.
     """
     from evenfold.flows import definitions
     from evenfold.flows.requests import Request

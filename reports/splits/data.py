@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS = 20, 160, 12, 120
-MOST_COUNT = 6  # a row drawn six times or more in one resample is amount as "5+"
+MOST_COUNT = 6  # a row drawn five times or more in one resample counts as "5+"
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]

@@ -99,11 +99,11 @@ def as_estimator(path: Any) -> None:
 def as_model(fields: Any) -> None:
     import numpy as np
     from evenfold.estimates import ModelSpec
-    from evenfold.estimates.models.estimators import check_metrics, check_options, target_transformer
+    from evenfold.estimates.models.estimators import check_options, named_for, target_transformer
 
     model = ModelSpec.of(fields)
     y = np.arange(20.0)
-    check_metrics(model.metrics, "regression", ())
+    named_for(model.metrics, "regression", (), None)
     check_options(model, "regression", (), y, "y")
     if model.target_transform:
         target_transformer(model).fit(y[:, None])
