@@ -187,7 +187,6 @@ PART_OF = {word.lower(): part for words in OFTEN for word, part in zip(words, PA
 MOST_LEVELS = 20
 QUARTERS = 4  # of a number
 MISSING, OTHERS = "missing", "others"
-LEAST_SPARE = 30  # rows, or groups, beyond one a fold: fewer may be dealt like another column by chance
 
 
 def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -> list[str]:
@@ -199,7 +198,8 @@ def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -
     words, needs = [name for name in table.column_names if _are_parts(table.column(name))], manifest.splitter.needs
     dealt = manifest.n if manifest.group_table is None else manifest.group_table.num_rows
     by_design = needs.time or needs.fixed or needs.coordinates or manifest.kind != "labels"
-    if by_design or dealt < manifest.n_splits // codes.shape[1] + LEAST_SPARE:
+    # Fewer than thirty rows, or groups, beyond one a fold may be dealt like another column by chance.
+    if by_design or dealt < manifest.n_splits // codes.shape[1] + 30:
         return words
     numbers = [name for name in table.column_names if any(_are_folds(table.column(name), each) for each in codes.T)]
     return [*words, *numbers]

@@ -135,7 +135,6 @@ class LockedPart(Strict):
         return value
 
 
-Encoded = Literal["key", "group", "stratify"]
 SECRET = "EVENFOLD_KEY_SECRET"
 
 
@@ -148,7 +147,7 @@ class KeyEncoding(Strict):
     method: Literal["hmac"] = "hmac"
     secret: str = Field(default=SECRET, description=f"The environment variable: {SECRET}, or {SECRET}_<NAME>.")
     bits: Literal[64, 128] = Field(default=64, description="128 above about 500 million rows.")
-    encode: tuple[Encoded, ...] = Field(
+    encode: tuple[Literal["key", "group", "stratify"], ...] = Field(
         default=("key", "group"), description="Columns of which roles; stratify too, where its values name somebody."
     )
 

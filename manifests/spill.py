@@ -32,7 +32,6 @@ from .store.stored import aside
 if TYPE_CHECKING:
     from .plan import Plan
 
-SPILLED = ".spilling"  # what a folder is called for what is on disk for a while
 # What engines compare alike everywhere: times and dates as the integers that they are.
 STORED: dict[pa.DataType, pa.DataType] = {ARROW_TYPES["timestamp"]: pa.int64(), ARROW_TYPES["date"]: pa.int32()}
 AT_ONCE = 16  # parts that Dask's workers make and this process holds
@@ -102,7 +101,7 @@ def spilled(
     empty = canonical_table(source.schema.empty_table(), names, types)
     schema = pa.schema([(field.name, STORED.get(field.type, field.type)) for field in empty.schema])
     make = partial(sortable, names=names, types=column_types(empty))  # of all parts alike
-    with aside(to, SPILLED, to) as room:
+    with aside(to, ".spilling", to) as room:
         if engine == "duckdb":
             parts: Iterator[pa.Table] = map(make, source.batches(names))
         elif engine not in ("dask", "spark"):

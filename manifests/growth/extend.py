@@ -149,9 +149,6 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: pa.Tab
     )
 
 
-WHOLE = frozenset({"exhaustive", "trains_on_rest"})
-
-
 def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray[Any]:
     """Return the folds of the repeats that make a manifest's folds ``n_repeats``: rows by further repeats.
 
@@ -162,7 +159,7 @@ def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray
     spec, splitter = manifest.spec, manifest.splitter
     if manifest.kind == "draws":
         raise SplitError(f"{spec.strategy} draws rows, and more draws of it are its repeats; ask for more (n_splits).")
-    if not splitter.promises >= WHOLE:
+    if not splitter.promises >= {"exhaustive", "trains_on_rest"}:
         raise SplitError(f"{spec.strategy} has no other folds that test each row once by a model of all other rows.")
     name = {"strategy": spec.strategy, "params": spec.params}
     strategy = spec.params["strategy"] if isinstance(splitter, Repeated) else name

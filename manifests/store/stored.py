@@ -36,7 +36,6 @@ from .state import State
 if TYPE_CHECKING:
     from evenfold.manifests.plan import Plan
 
-MOST_COUNTED_FOLDS = 1_000
 BLOCK_ROWS = 1_000_000
 STAGED = ".writing"  # what a version is called until it is whole, see ``owned``
 
@@ -213,7 +212,7 @@ def describe(manifest: Manifest) -> Header:
 def counts(manifest: Manifest) -> dict[str, int]:
     """Return the rows of each code in use (of the first repeat), in order; left empty above 1,000 folds."""
     codes, rows = (each.tolist() for each in np.unique(manifest.in_use.column(), return_counts=True))
-    return dict(zip(map(str, codes), rows, strict=True)) if len(codes) <= MOST_COUNTED_FOLDS else {}
+    return dict(zip(map(str, codes), rows, strict=True)) if len(codes) <= 1_000 else {}
 
 
 def read_manifest(folder: Any) -> Manifest:

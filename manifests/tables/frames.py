@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -45,11 +44,7 @@ class Frame(Source):
             raise SplitError(
                 f"{type(native).__name__} is not a table; pass {lazy}a file, or a pandas, polars or pyarrow frame."
             ) from None
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return [name for name in self._names if not INDEX.fullmatch(name)]
+        self.names = [name for name in self._names if not INDEX.fullmatch(name)]
 
     def settled(self) -> Source:
         """Return the frame, in Arrow from now on, so that nothing is made of it twice."""
