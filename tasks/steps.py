@@ -36,7 +36,7 @@ from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 
 from .outcomes import Outcome
 
-REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
+REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run of ours says it
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -156,7 +156,7 @@ def step(
 def is_refreshing() -> bool:
     """Return whether the task run under way is to compute again what the cache holds."""
     run = TaskRunContext.get()
-    if run is None:
+    if run is None or not isinstance(run.task.fn, Body):  # of a task of the user's, which runs ours plainly
         return REFRESHING.get()
     refresh = run.task.refresh_cache
     return bool(PREFECT_TASKS_REFRESH_CACHE.value() if refresh is None else refresh)

@@ -100,7 +100,9 @@ def assert_complete(home: Home, outcome: Evaluation, children: int) -> None:
 def test_both_engines_give_the_same_scores_and_a_refresh_records_the_same_runs(prefect_home: Home, data: Path) -> None:
     """To the last bit, and the same split; of a refresh nothing comes from the cache, and nothing is recorded twice."""
     one, two = evaluated(data, engine="prefect"), evaluated(data, refresh=True)
+    ended = {run.info.run_id: run.info.end_time for run in runs(prefect_home)}
     again = evaluated(data, engine="prefect", refresh=True)
+    assert all(run.info.end_time > ended[run.info.run_id] for run in runs(prefect_home))
     assert [(each.cached, each.n_cached) for each in (two, again)] == [(False, 0)] * 2
     assert (values(again), again.run_id) == (values(one), one.run_id)
     assert_complete(prefect_home, again, children=2)

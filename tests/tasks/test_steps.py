@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, read_champion, record_evaluation, split
-from evenfold.tasks.steps import finished_here, run, step
-from prefect import Task, flow, unmapped
+from evenfold.tasks.steps import finished_here, run, running, step
+from prefect import Task, flow, task, unmapped
 from prefect.cache_policies import INPUTS, NO_CACHE
 from prefect.states import State
 from small import RIDGE, small
@@ -89,3 +89,17 @@ def test_what_prefect_is_told_of_its_cache_holds_for_what_the_store_keeps(folds:
     for options in ANEW:
         again = states(fit_fold.with_options(**options), folds)
         assert [state.name for state in again] == ["Completed", "Completed"], options
+
+
+def test_in_a_task_of_the_users_what_is_asked_of_us_says_whether_to_refresh(folds: SplitRef) -> None:
+    """Not the options of that task, which are about its own result."""
+
+    def is_cached(refresh: bool) -> bool:
+        with running("plain", refresh):
+            return finished_here(fit_fold, folds, 0, RIDGE).cached
+
+    @flow
+    def mine() -> list[bool]:
+        return [is_cached(False), task(is_cached)(True), task(is_cached, refresh_cache=True)(False)]
+
+    assert mine() == [False, False, True]
