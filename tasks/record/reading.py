@@ -327,7 +327,9 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     home = Home.here()
     manifest = read_split(reference, home)
     tracker, on = Tracker(home, manifest.name), f"{manifest.name} {manifest.version}"
-    judged = list(tracker.runs(f"tags.`evenfold.split_id` = '{manifest.split_id}' AND tags.`{JUDGED}` != ''"))
+    # Splits of several targets may have the same folds, and then one id.
+    of = f"tags.spec = '{manifest.name}@{manifest.version}' AND tags.`evenfold.split_id` = '{manifest.split_id}'"
+    judged = list(tracker.runs(f"{of} AND tags.`{JUDGED}` != ''"))
     if not judged:
         raise SplitError(f"no model was judged on {on} in {home.tracking_uri}; evaluate one on it.")
     metrics = [name.removeprefix("value/") for name in judged[0].data.metrics if name.startswith("value/")]

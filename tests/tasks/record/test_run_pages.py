@@ -49,7 +49,7 @@ def test_a_run_page_says_what_a_person_wants_to_know(home: Home) -> None:
 
 
 def test_the_leaderboard_ranks_whatever_was_judged_on_a_split(home: Home) -> None:
-    """Evaluations and configurations of a tuning, the best first; another split's are not among them."""
+    """Evaluations and configurations of a tuning, the best first; another split's are not, nor those of its folds."""
     poor, good = evaluated(alpha=1000.0), evaluated(alpha=0.1)
     evaluated(n_splits=4, name="other")
     tune(
@@ -66,6 +66,8 @@ def test_the_leaderboard_ranks_whatever_was_judged_on_a_split(home: Home) -> Non
     split(rows(), key="id", target="y", strategy="KFold", n_splits=5, name="empty", engine="plain")
     with pytest.raises(SplitError, match=r"no model was judged on empty 1\.0"):
         leaderboard("empty")
+    assert evaluated(target="g", name="another").split.split_id == good.split.split_id
+    assert leaderboard("rows", "r2") == found
 
 
 def test_no_run_and_no_model_per_row(home: Home) -> None:
