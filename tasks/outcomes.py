@@ -120,9 +120,10 @@ class SplitRef(Outcome):
         return StoredManifest(self.folder)
 
     def intact(self) -> bool:
-        """Return whether the manifest still lies there, undamaged."""
+        """Return whether the manifest still lies in this home, undamaged: a bucket's result may name another's."""
+        place = Home.here().splits / self.name / self.version
         try:
-            return self.stored().prove().split_id == self.split_id
+            return Path(self.uri) == place.absolute() and self.stored().prove().split_id == self.split_id
         except (ValueError, OSError):
             return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +26,7 @@ from evenfold import manifests
 
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
-from .references import manifest_folder, next_major, versions_below
+from .references import manifest_folder, next_major, versions_below, write
 from .store import asked, bucket_of
 
 
@@ -152,16 +151,6 @@ def looked_up(plan: Plan, data: str, staged: Path | None = None, again: bool = F
     _require_budget(folder, plan)
     forget_plans()
     return SplitRef.of(StoredManifest(folder), data, reused, staged).asked(plan.spec)
-
-
-def write(manifest: Manifest, root: Path, staged: Path | None = None) -> Path:
-    """Write a version, ``staged`` or for good, and into the bucket; SplitError where another machine was first."""
-    folder = manifests.write_manifest(manifest, root, staged)
-    bucket = bucket_of(Home.here()) if staged is None else None
-    if bucket and not bucket.offer_split(folder):
-        shutil.rmtree(folder)
-        raise SplitError(f"{folder.parent.name} {folder.name} was made on another machine meanwhile; run it again.")
-    return folder
 
 
 def _require_budget(folder: Path, plan: Plan) -> None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evenfold.manifests import Header, read_header
 from evenfold.manifests.store.header import VERSION as VERSION
+from evenfold.manifests.store.stored import STAGED, aside, settle
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import meant
 from evenfold.tasks.runtime.home import Home, locked
+from evenfold.tasks.store import bucket_of
 
 from evenfold import manifests
 
@@ -75,11 +77,25 @@ def _kept(manifest: manifests.Manifest) -> Path:
     if (place / "manifest.json").exists() and read_header(place)["split_id"] == manifest.split_id:
         return place
     with locked(home.locks, f"name/{manifest.name}"):
+        if bucket := bucket_of(home):
+            bucket.fetch_splits(manifest.name)
         for folder, header in versions_below(home, manifest.name):
             if header["split_id"] == manifest.split_id:
                 return folder
         whole = manifest if manifest.generation else manifest.altered(version=next_major(home, manifest.name))
-        return manifests.write_manifest(whole, home.splits)
+        return write(whole, home.splits)
+
+
+def write(manifest: manifests.Manifest, root: Path, staged: Path | None = None) -> Path:
+    """Write a version, ``staged`` or for good, and into the bucket; SplitError where another machine was first."""
+    bucket, final = bucket_of(Home.here()), root / manifest.name / manifest.version
+    if bucket is None or staged is not None:
+        return manifests.write_manifest(manifest, root, staged)
+    with aside(final.parent, STAGED, final) as folder:  # until it is in the bucket, so that who is killed tries again
+        manifests.write_manifest(manifest, root, folder)
+        if not bucket.offer_split(folder):
+            raise SplitError(f"{manifest.name} {final.name} was made on another machine meanwhile; run it again.")
+        return settle(folder, final)
 
 
 def next_major(home: Home, name: str) -> str:

@@ -17,7 +17,7 @@ from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
-from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below
+from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below, write
 from evenfold.tasks.requests import SplitFields, flat
 from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked, write_aside
 from evenfold.tasks.runtime.limits import unlogged
@@ -240,7 +240,7 @@ def extend(
         require_memory(StoredManifest(folder), Settings.memory_of(memory))
         grown = extension_of(str(folder), path, batch, merged, max_missing)
         reused = folder.with_name(grown.manifest.version).exists()
-        written = folder if grown.manifest.uri else plans.write(grown.manifest, folder.parent.parent, aside)
+        written = folder if grown.manifest.uri else write(grown.manifest, folder.parent.parent, aside)
     return Growth(
         split=SplitRef.of(StoredManifest(written), path, reused, aside),
         parent_split_id=grown.manifest.parent_split_id,

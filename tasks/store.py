@@ -128,14 +128,15 @@ class Bucket:
 
     def offer_split(self, folder: Path) -> bool:
         """Put a version of a split; return whether the bucket holds this decision under that version now."""
-        packed, name = io.BytesIO(), f"splits/{folder.parent.name}/{folder.name}.zip"
+        packed, header = io.BytesIO(), read_header(folder)
+        name = f"splits/{header['name']}/{header['version']}.zip"
         with zipfile.ZipFile(packed, "w") as archive:
-            for file in sorted(path for path in folder.iterdir() if path.is_file()):
-                archive.write(file, file.name)
+            for file in ("manifest.json", *(each["path"] for each in header["files"])):
+                archive.write(folder / file, file)
         if self._put(name, packed.getvalue(), "create"):
             return True
         held = json.loads(zipfile.ZipFile(io.BytesIO(self._get(name) or b"")).read("manifest.json"))
-        return other_identity(held, read_header(folder)) is None
+        return other_identity(held, header) is None
 
     def take_back(self, folder: Path) -> None:
         """Remove a version of a split; what other machines have fetched of it they keep."""

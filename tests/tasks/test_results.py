@@ -1,17 +1,20 @@
 """The storage that machines share: a bucket that keeps results, and one that would lose them."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import fsspec
 import pandas as pd
 import pytest
+from evenfold.estimates import EvaluationError
 from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home
+from evenfold.tasks import Home, extend, split
 from evenfold.tasks.outcomes import KeptFile
+from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.store import Bucket, bucket_of
 from small import evaluated, small
 
@@ -25,18 +28,24 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     store.store.clear()
 
 
-def test_a_machine_fetches_what_another_computed(bucket: Any, home: Home) -> None:
+def test_a_machine_fetches_what_another_computed(
+    bucket: Any, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With nothing in its own mirror it fits nothing; with a damaged object it computes that one again."""
-    first = evaluated(small())
+    monkeypatch.setenv("EVENFOLD_SIGNING_KEY", "loopback" * 4)
+    small().to_parquet(tmp_path / "small.parquet")
+    first = evaluated(tmp_path / "small.parquet")
     assert (first.cached, first.n_cached) == (False, 0)
-    shutil.rmtree(home.shared)
-    second = evaluated(small())
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "other"))
+    second = evaluated(tmp_path / "small.parquet")
     assert (second.cached, second.n_cached) == (True, 3)
     assert second.estimates == first.estimates
+    assert Path(second.split.uri).is_relative_to(tmp_path / "other")
+    monkeypatch.setenv("EVENFOLD_HOME", str(home.path))
     shutil.rmtree(home.shared)
     damaged = next(name for name in bucket.find("models/evenfold/files"))
     bucket.pipe_file(damaged, b"other bytes")
-    third = evaluated(small())
+    third = evaluated(tmp_path / "small.parquet")
     assert (third.cached, third.n_cached) == (True, 2)
     assert third.estimates == first.estimates
 
@@ -63,6 +72,28 @@ def test_a_version_is_not_offered_for_the_same_folds_of_another_target(bucket: A
         folder = write_manifest(decide(plain, data), mirror / "splits")
         offered.append(Bucket("memory://models/targets", mirror).offer_split(folder))
     assert offered == [True, False]
+
+
+def test_what_an_outage_kept_from_the_bucket_does_not_stay_here_alone(
+    bucket: Any, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try makes it again and offers it: else no other machine would ever see it."""
+    rows, spec = small(), {"name": "given", "columns": {"key": "id"}, "strategy": "KFold"}
+    first = split.fn(rows.iloc[:50], key="id", strategy="KFold", name="grows")
+    tries: list[Callable[[], Any]] = [
+        lambda: extend.fn(first, rows),
+        lambda: split.fn(rows, spec, name="other"),
+        lambda: manifest_folder(decide(spec, rows)),
+    ]
+    with monkeypatch.context() as outage:
+        outage.setattr(type(bucket), "pipe_file", Mock(side_effect=ConnectionError))
+        for make in tries:
+            with pytest.raises(EvaluationError, match="cannot be used"):
+                make()
+    for make in tries:
+        make()
+    names = [name.rpartition("splits/")[2] for name in bucket.find("models/evenfold/splits")]
+    assert sorted(names) == ["given/1.0.zip", "grows/1.0.zip", "grows/1.1.zip", "other/1.0.zip"]
 
 
 @pytest.mark.usefixtures("bucket")

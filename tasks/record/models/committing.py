@@ -138,10 +138,10 @@ def _finish(home: Home, place: Path) -> None:
     with locked(home.locks, f"name/{final.parent.name}"):
         if place != final:
             settle(place, final)
-        (final / INTENT).unlink(missing_ok=True)
         if (bucket := bucket_of(home)) and not bucket.offer_split(final):
             shutil.rmtree(final)
             raise _made_meanwhile(final)
+        (final / INTENT).unlink(missing_ok=True)
 
 
 def _made_meanwhile(final: Path) -> SplitError:
@@ -332,9 +332,8 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
             if each.tags.get("evenfold.split_id") == split.split_id:
                 models[each.name].add(str(each.version))
         for run in tracker.runs(f"tags.`{RUN_KEY}` = '{split_key(split)}'"):  # in whatever experiment
-            tracker.tell(
-                run.info.run_id, {"evenfold.record": "withdrawn split", CONTENT: ""}
-            )  # recorded again, if made
+            tags = {"evenfold.record": "withdrawn split", CONTENT: ""}  # without content it is recorded anew, if made
+            tracker.tell(run.info.run_id, tags)
     done = []
     for name, versions in models.items():
         model = RegisteredModel(tracker, name)
