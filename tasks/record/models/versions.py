@@ -124,11 +124,12 @@ def one_line(text: str, most: int) -> str:
 
 
 def who_and_why(what: str, reason: str, by: str = "") -> dict[str, str]:
-    """Return why somebody does ``what``, who that is and when, as it is kept; SplitError without a reason."""
-    if not (why := one_line(reason, 1_000)):
-        raise SplitError(f"{what} needs a reason, which is recorded with it; pass reason (--reason).")
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return {"reason": why, "by": one_line(by or Settings.here().person, 100), "at": at}
+    """Return why somebody does ``what``, who that is and when, as it is kept; SplitError without a reason or name."""
+    why, who = one_line(reason, 1_000), one_line(by or Settings.here().person, 100)
+    if not (why and who):
+        lacking = "reason" if not why else "name"
+        raise SplitError(f"{what} needs a {lacking}, which is recorded with it; pass {lacking} (--{lacking}).")
+    return {"reason": why, "by": who, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}
 
 
 def version_named(tracker: Tracker, address: str) -> ModelVersion:
