@@ -12,6 +12,7 @@ from evenfold.tasks import FinalModel, Home, SplitRef, aggregate, fit_final, fit
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.models.retraining import register_model
 from evenfold.tasks.record.splits import record_split
+from evenfold.tasks.record.tracker import complete_records
 from evenfold.tasks.scores import _of_draws
 from evenfold.tasks.steps import worth_another_try
 from evenfold.tasks.work import work_of
@@ -49,6 +50,7 @@ def test_an_estimate_of_some_splits_says_so_and_takes_no_record_of_all_away(path
     full = record_evaluation.fn(made, whole).run_id
     assert full == before
     apart = record_evaluation.fn(made, some).run_id
+    assert apart not in [held[0] for held in complete_records(home).values()]
     kept, other = client.get_run(full), client.get_run(apart)
     assert kept.data.metrics["value/r2"] == whole.estimates[0].value != some.estimates[0].value
     assert (kept.info.status, "evenfold.partial" in kept.data.tags) == ("FINISHED", False)

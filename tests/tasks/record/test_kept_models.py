@@ -8,15 +8,13 @@ import pytest
 from evenfold.estimates.promotion import without_champion
 from evenfold.flows import split
 from evenfold.tasks import Home, fit_final, register_model
-from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.models.versions import keep_model
-from evenfold.tasks.record.tracker import JUDGED, Tracker
+from evenfold.tasks.record.tracker import Tracker
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 from sklearn.linear_model import Ridge
 from small import RIDGE, final_of
 
-ON = {"spec": "rows@1.0", "evenfold.split_id": "1"}
 ROWS = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
 
 
@@ -30,21 +28,6 @@ def test_what_is_half_made_is_gone_on_with(home: Home) -> None:
     made = keep_model(tracker, run_id, final, RIDGE["estimator"])
     (kept,) = tracker.client.search_logged_models([tracker.experiment_id])
     assert (kept.model_id, kept.status) == (made.model_id, "READY")
-
-
-def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = Entry("key", "rows", ON, {}, {"r2": 0.5}, judged=True)
-    tracker = Tracker(home, "rows")
-    with monkeypatch.context() as killed:
-        killed.setattr("mlflow.MlflowClient.log_batch", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            tracker.begin(entry)
-    tracker = Tracker(home, "rows")
-    run_id = tracker.begin(entry)
-    (model,) = tracker.client.search_logged_models([tracker.experiment_id])
-    assert tracker.client.get_run(run_id).data.tags[JUDGED] == model.model_id
 
 
 def interrupted(*_: Any, **__: Any) -> None:

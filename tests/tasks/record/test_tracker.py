@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from evenfold.estimates import Choice, Estimate
@@ -20,6 +21,7 @@ from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.record.studies import _promised
 from evenfold.tasks.record.tracker import JUDGED, Tracker
 from evenfold.tasks.runtime.progress import ENDINGS
+from mlflow.tracking import MlflowClient
 from prefect.exceptions import TerminationSignal
 from prefect.utilities.engine import capture_sigterm
 from small import small
@@ -107,12 +109,15 @@ def test_a_record_that_a_cancelled_run_was_writing_is_killed_and_completed_by_th
 
 
 def test_points_that_a_kill_has_parted_from_their_model_are_logged_again(home: Home) -> None:
-    """MLflow keeps points, those of the model and the tag that names it one after the other."""
+    """MLflow keeps a model, points, those of the model and the tag that names it one after the other."""
     tracker, tags = Tracker(home, "rows"), {"spec": "rows@1.0", "evenfold.split_id": "0" * 64}
     metrics = {f"value/{number}": 0.5 for number in range(150)}  # beyond 100, MLflow refuses a point's second time
     entry = Entry(key="key", name="model @ rows 1.0", tags=tags, metrics=metrics, judged=True)
+    killed = patch.object(MlflowClient, "log_batch", side_effect=KeyboardInterrupt)
+    with killed, pytest.raises(KeyboardInterrupt):
+        tracker.begin(entry)
     with tracker.run(entry) as run_id:
-        judged = tracker.client.get_run(run_id).data.tags[JUDGED]
+        (judged,) = (model.model_id for model in tracker.client.search_logged_models([tracker.experiment_id]))
     tracker.client.delete_tag(run_id, JUDGED)
     again = Tracker(home, "rows")
     with again.run(entry):
