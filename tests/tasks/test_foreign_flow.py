@@ -69,18 +69,7 @@ def logged(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("home")
 def test_fits_of_ours_are_not_in_the_users_runs(logged: Any) -> None:
-    """Neither those of folds nor of all rows; what the user fits before and afterwards is."""
-    Ridge().fit(ROWS[["a"]], ROWS["y"])
-    assert logged() == 1
-    evaluated(ROWS, log_models="final")
-    assert logged() == 1
-    Ridge().fit(ROWS[["a"]], ROWS["y"])
-    assert logged() == 2
-
-
-@pytest.mark.usefixtures("home")
-def test_where_the_user_turned_logging_off_it_stays_off(logged: Any) -> None:
-    """In a block of MLflow's own a fit of ours changes nothing for those that follow it, and nothing after it."""
+    """Neither those of folds nor of all rows; what the user fits is, before and after, and where logging is off none."""
     from mlflow.utils.autologging_utils import disable_autologging
 
     with disable_autologging():
@@ -89,3 +78,7 @@ def test_where_the_user_turned_logging_off_it_stays_off(logged: Any) -> None:
     assert logged() == 0
     Ridge().fit(ROWS[["a"]], ROWS["y"])
     assert logged() == 1
+    evaluated(ROWS, log_models="final")
+    assert logged() == 1
+    Ridge().fit(ROWS[["a"]], ROWS["y"])
+    assert logged() == 2

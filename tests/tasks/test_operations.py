@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from commands import evenfold
-from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.doctor import Finding, deployed, examine
@@ -20,7 +19,6 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Crashed, Failed, Scheduled
 from servers import prefect_server
-from small import evaluated, small
 
 
 @pytest.fixture
@@ -95,32 +93,18 @@ def test_doctor_speaks_json_and_fails_by_its_exit_code(home: Home) -> None:
     assert bad[0]["fix"]
 
 
-def test_clean_removes_what_is_old_and_no_manifest(shared_home: Home) -> None:
-    """Old scores, results and data go, newer ones and every manifest stay and can be read; nothing else is missed."""
-    outcome = evaluated(small(), n_splits=5)
-    scores = sorted(shared_home.scores.glob("*.parquet"))
-    assert len(scores) == 5
-    before = time.time() - 40 * 86_400
-    for path in [*scores[:3], *shared_home.data.iterdir(), *Path(outcome.split.uri).iterdir()]:
-        os.utime(path, (before, before))
-    assert len(clean(shared_home, age_of("30d"), dry_run=True)) == 4
-    assert len(list(shared_home.scores.glob("*.parquet"))) == 5
-    assert len(clean(shared_home, age_of("30d"))) == 4
-    assert sorted(shared_home.scores.glob("*.parquet")) == scores[3:]
-    assert read_manifest(outcome.split.uri).split_id == outcome.split.split_id
-
-
 def test_clean_looks_wherever_results_lie_and_takes_what_was_half_written_a_day_ago(home: Home) -> None:
-    """Results, scores, models and data; what a killed process was writing is nothing to wait a month for."""
+    """Old results, scores, models and data, and no manifest; what a kill left half-written waits for no month."""
     for hours, place in ((40 * 24, home.results), (40 * 24, home.scores), (40 * 24, home.shared / "models"),
                          (40 * 24, home.data), (40 * 24, home.splits), (25, home.results / "score"),
-                         (25, home.shared / "snapshots"), (23, home.results / "audit")):  # fmt: skip
+                         (25, home.shared / "snapshots"), (23, home.results / "audit"),
+                         (41, home.scores / "new")):  # fmt: skip
         place.mkdir(parents=True, exist_ok=True)
         file = place / (".writing-1" if hours < 40 else "file")
         file.write_bytes(b"1234")
         os.utime(file, (time.time() - hours * 3_600,) * 2)
-    assert clean(home, age_of("30d")) == [4] * 6
-    assert {file.parent.name for file in home.shared.rglob("*") if file.is_file()} == {"audit", "splits"}
+    assert clean(home, age_of("30d"), dry_run=True) == clean(home, age_of("30d")) == [4] * 6
+    assert {file.parent.name for file in home.shared.rglob("*") if file.is_file()} == {"audit", "new", "splits"}
 
 
 def test_an_age_is_a_number_of_one_unit() -> None:
