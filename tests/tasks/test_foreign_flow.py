@@ -69,7 +69,7 @@ def logged(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("home")
 def test_fits_of_ours_are_not_in_the_users_runs(logged: Any) -> None:
-    """Neither those of folds nor of all rows; what the user fits is, before and after, and where logging is off none."""
+    """Neither those of folds nor of all rows; what the user fits is, but for where logging is off."""
     from mlflow.utils.autologging_utils import disable_autologging
 
     with disable_autologging():
