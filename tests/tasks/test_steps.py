@@ -92,8 +92,6 @@ def test_what_prefect_is_told_of_its_cache_holds_for_what_the_store_keeps(folds:
 
 
 def test_in_a_task_of_the_users_what_is_asked_of_us_says_whether_to_refresh(folds: SplitRef) -> None:
-    """Not the options of that task, which are about its own result."""
-
     def is_cached(refresh: bool) -> bool:
         with running("plain", refresh):
             return finished_here(fit_fold, folds, 0, RIDGE).cached
