@@ -155,15 +155,10 @@ class Unrepeated(ShuffleSplit):  # says that it draws with replacement, and does
     promises = ShuffleSplit.promises | {"with_replacement"}
 
 
-class Swapped(ShuffleSplit):  # swaps the sides of a draw that is asked for alone
+class LastSwapped(ShuffleSplit):  # swaps the sides of the last draw, where it is asked for alone
     def pair(self, rows: Rows, i: int) -> Any:
         train, test = super().pair(rows, i)
-        return test, train
-
-
-class LastSwapped(Swapped):  # swaps the sides of the last draw, where it is asked for alone
-    def pair(self, rows: Rows, i: int) -> Any:
-        return super().pair(rows, i) if i == self.n_splits - 1 else ShuffleSplit.pair(self, rows, i)
+        return (test, train) if i == self.n_splits - 1 else (train, test)
 
 
 class Misspelt(KFold):  # promises in words that mean nothing, and keeps none of it
@@ -260,6 +255,11 @@ class Loose(FractionalStratifiedSplit):  # moves two rows from train to test
         labels = super().labels(rows, stream)
         labels[np.flatnonzero(labels == -1)[:2]] = 0
         return labels
+
+
+class Miscoded(StratifiedSplit):  # locks the part that is to be validated by, and tests the one that is to be locked
+    def part_codes(self) -> dict[str, int]:
+        return {"train": -1, "validation": -2, "test": 0}
 
 
 class Partless(FractionalStratifiedSplit):  # forgets to give a row a part

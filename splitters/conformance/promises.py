@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter
-from evenfold.splitters.kernels import IntArray
+from evenfold.splitters.kernels import IntArray, codes_of, shares_of_parts
 from evenfold.splitters.numbers import encode
 from evenfold.splitters.times import ends_of, later, rows_in, times_of
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ check("tests each class's share of rows, rounded up or down", "draws_class_share
     lambda trial: _have_class_shares(trial, (test for _, test in trial.pairs))
 )
 check("gives each part its share of every class, rounded up or down", "exact_class_parts")(
-    lambda trial: _have_class_shares(trial, (trial.labels == code for code in trial.splitter.part_codes().values()))
+    lambda trial: _have_class_shares(trial, (trial.labels == code for code in codes_of(trial.param("parts")).values()))
 )
 check("makes other folds in every repeat", "repeats_differ")(
     lambda trial: len({encode(folds, "fold")[0].tobytes() for folds in trial.labels.T}) == trial.param("n_repeats")
@@ -165,7 +165,7 @@ def _draws_groups(trial: Trial) -> bool:
 
 @check("gives every row a part, trains on train and tests the parts of code 0 and above", "parts")
 def _parts(trial: Trial) -> bool:
-    labels, codes = trial.labels, trial.splitter.part_codes()
+    labels, codes = trial.labels, codes_of(trial.param("parts"))
     tested = [code for code in codes.values() if code >= 0]
     wanted = [(np.flatnonzero(labels == -1), np.flatnonzero(labels == code)) for code in tested]
     return bool(np.isin(labels, list(codes.values())).all()) and same(trial.pairs, wanted)
@@ -173,9 +173,9 @@ def _parts(trial: Trial) -> bool:
 
 @check("makes parts whose sizes are within 1 row of their shares", "exact_parts")
 def _exact_parts(trial: Trial) -> bool:
-    codes, shares = trial.splitter.part_codes().values(), trial.fresh.bin_shares().tolist()
-    rows = [np.sum(trial.labels == code) for code in codes]
-    return all(abs(n - share * trial.n) < 1 + 1e-6 for n, share in zip(rows, shares, strict=True))
+    codes, shares = codes_of(trial.param("parts")), shares_of_parts(trial.param("parts"))
+    rows = {name: np.sum(trial.labels == code) for name, code in codes.items()}
+    return all(abs(rows[name] - share * trial.n) < 1 + 1e-6 for name, share in shares.items())
 
 
 @check("gives a row with the same key the same sides, whatever other rows there are", "by_key_alone")
