@@ -35,7 +35,7 @@ TRIES = 20
 LEFT_OUT, LOCKED = -3, -2
 
 
-@follows("needs", "portable", "grows", "shares_out", "by_group_table", "version", "parts")
+@follows("needs", "portable", "grows", "shares_out", "by_group_table", "version", "parts", "part_codes")
 class Repeated(LabelSplitter):
     """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
 

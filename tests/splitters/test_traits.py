@@ -52,6 +52,8 @@ def test_a_strategy_can_be_cloned_copied_and_sent_to_another_process(splitter: S
 
 def test_a_wrapper_has_the_traits_of_what_it_wraps() -> None:
     assert Repeated(StratifiedKFold(3), 2).needs == StratifiedKFold.needs
+    own = type("Own", (KFold,), {"part_codes": lambda self: {"train": -1, "a": 0, "b": 1}})  # parts without shares
+    assert Repeated(own(), 2).part_codes() == own().part_codes()
     assert not Holdout(FromSklearn("sklearn.model_selection:KFold")).portable
     assert Holdout(KFold()).portable
 
