@@ -20,8 +20,6 @@ from evenfold.splitters import (
     Holdout,
     KFold,
     LeaveOneGroupOut,
-    LeaveOneOut,
-    PoissonBootstrap,
     PredefinedPairs,
     Repeated,
     SplitError,
@@ -73,8 +71,6 @@ def test_what_grows_is_labels_that_have_shares_and_draws_by_key() -> None:
     growing = {name for name, strategy in all_strategies().items() if strategy.grows}
     labels = {name for name, strategy in all_strategies().items() if strategy.kind == "labels"}
     assert growing == labels - {*ONE_EACH, "TimeSplit"} | {"PoissonBootstrap"}
-    assert PoissonBootstrap.grows
-    assert not LeaveOneOut.grows
 
 
 @pytest.mark.parametrize("splitter", [each for each in CASES if each.by_group_table], ids=repr)
