@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evenfold.manifests import Header, read_header
 from evenfold.manifests.store.header import VERSION as VERSION
-from evenfold.manifests.store.stored import STAGED, aside, settle
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import meant
 from evenfold.tasks.runtime.home import Home, locked
-from evenfold.tasks.store import bucket_of
 
 from evenfold import manifests
 
@@ -76,6 +74,8 @@ def _kept(manifest: manifests.Manifest) -> Path:
     place, home = Path(manifest.uri or "nowhere"), Home.here()
     if (place / "manifest.json").exists() and read_header(place)["split_id"] == manifest.split_id:
         return place
+    from evenfold.tasks.store import bucket_of  # not before: commands that write nothing wait for no such import
+
     with locked(home.locks, f"name/{manifest.name}"):
         if bucket := bucket_of(home):
             bucket.fetch_splits(manifest.name)
@@ -88,6 +88,9 @@ def _kept(manifest: manifests.Manifest) -> Path:
 
 def write(manifest: manifests.Manifest, root: Path, staged: Path | None = None) -> Path:
     """Write a version, ``staged`` or for good, and into the bucket; SplitError where another machine was first."""
+    from evenfold.manifests.store.stored import STAGED, aside, settle
+    from evenfold.tasks.store import bucket_of
+
     bucket, final = bucket_of(Home.here()), root / manifest.name / manifest.version
     if bucket is None or staged is not None:
         return manifests.write_manifest(manifest, root, staged)

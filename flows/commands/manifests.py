@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Unpack
 from evenfold.manifests.fields import Dialect, Format
 from evenfold.splitters.errors import SplitError, amount
 from evenfold.tasks import Home, parameters as of
+from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.requests import AdoptFields
 
 from evenfold import flows, manifests, reports
@@ -18,15 +19,8 @@ from .terminal import OUTPUT, Answer, Words, option, show_json
 Pairs = dict[str, Any] | None
 
 
-def named(reference: Path | None) -> Path | None:
-    """Return the folder that a reference means: a path, or the name of a split."""
-    from evenfold.tasks.references import manifest_folder  # not before: it takes a second, and help takes none
-
-    return reference and manifest_folder(reference)
-
-
 NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
-ManifestFolder = Annotated[Path, option(NAMED, argument="MANIFEST", read=named)]
+ManifestFolder = Annotated[Path, option(NAMED, argument="MANIFEST", read=manifest_folder)]
 DataFile = Annotated[str, option("Parquet or CSV file, a folder or a glob of them.", argument="FILE")]
 Out = Annotated[Path, option("File to write.", names=OUTPUT)]
 Repeat = Annotated[int, option("Which repeat, from 0, of a file that holds one.")]
@@ -109,8 +103,8 @@ def _with_looks(verification: manifests.Verification, home: Home) -> manifests.V
 
 
 def diff(
-    a: Annotated[Path, option(NAMED, argument="A", read=named)],
-    b: Annotated[Path, option("Another.", argument="B", read=named)],
+    a: Annotated[Path, option(NAMED, argument="A", read=manifest_folder)],
+    b: Annotated[Path, option("Another.", argument="B", read=manifest_folder)],
     data: Annotated[str | None, option("File with the key and the target, to count by class.")] = None,
 ) -> Answer:
     """Say which rows moved, joined or left from manifest A to B, and what differs in their specifications.

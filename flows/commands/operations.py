@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.references import recorded_splits
 
 from evenfold import flows, tasks
 
@@ -234,7 +235,6 @@ def list_(
     Example: evenfold list
     """
     from evenfold.tasks.record.reading import recorded_models, recorded_runs
-    from evenfold.tasks.references import recorded_splits
 
     home = Home.here()
     looks = home.is_recorded  # looking makes no store
