@@ -253,6 +253,10 @@ def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
         return []
     keys = work.keyed(pd.DataFrame({"row": np.arange(work.problem.n)})).to_pandas()[[*recorded.key, "row"]]
     frame = recorded.predictions.query("repeat == 0").drop(columns="row").merge(keys, on=recorded.key)
+    if work.problem.classes:  # a class of then that no row has by now, as after a correction, tells nothing
+        frame = frame[frame[["y", "prediction"]].isin(work.problem.classes).all(axis=1)]
+    if frame.empty:
+        return []
     rows, born = frame["row"].to_numpy(), work.manifest.born
     generations = np.zeros(work.problem.n) if born is None else born[np.flatnonzero(work.place >= 0)]
     when: NDArray[Any] = generations if work.problem.times is None else work.problem.times

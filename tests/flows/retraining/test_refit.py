@@ -120,13 +120,14 @@ def test_a_model_that_predicts_nonsense_is_not_promoted(
 
 
 def test_constants_classes_and_draws_are_looked_at_as_well(home: Home) -> None:
-    """A baseline may say the same again; draws keep no rows, so their recorded scores are compared."""
+    """A baseline may say the same again, a class be gone; draws keep no rows, so their recorded scores are compared."""
     for n in (60, 80):
         retrain("dummy", rows(n), BAD)
     assert champion(home, "dummy") == "2"
     frame = rows(99).assign(y=lambda table: np.where(table["y"] > 0, "late", "early"))
     logistic = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metrics": ["accuracy"]}
-    retrain("classes", frame.head(75), logistic)
+    before = frame["y"].where(frame["id"] > 2, "odd")  # a class that the next table corrects
+    retrain("classes", frame.head(75).assign(y=before), logistic)
     outcome = retrain("classes", frame, logistic)
     assert set(outcome.checked.passed) == {"lower_score", "unusable_predictions", "constant_predictions"}
     draws = {"strategy": "Bootstrap", "params": {"n_splits": 4}}
