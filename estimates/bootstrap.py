@@ -20,10 +20,6 @@ from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import Declined, Estimate, FoldScore, Interval
 
 TRAINING = 2.0  # times the variance of the recipe's error makes that of the very model's
-OF_A_MEAN = (
-    "the bootstrap's standard error is that of a mean over rows, and {} is none; "
-    "choose folds, whose intervals are for any metric."
-)
 IN, OUT = 0.368, 0.632
 SAME = 0.05  # of err1: .632 and .632+ that are nearer than this say the same
 OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
@@ -192,7 +188,9 @@ def _with_intervals(
     metric = metric_of(estimates[0].metric)
     losses = draws.losses(metric.name)
     if interval != "auto" or metric.loss is None or losses is None:
-        why = OF_A_MEAN.format(metric.title) if interval == "auto" else f"{interval} {OF_ROWS}; choose auto."
+        of_a_mean = f"the bootstrap's standard error is that of a mean over rows, and {metric.title} is none"
+        by_folds = f"{of_a_mean}; choose folds, whose intervals are for any metric."
+        why = by_folds if interval == "auto" else f"{interval} {OF_ROWS}; choose auto."
         return [estimate.bounded(Declined(why)) for estimate in estimates]
     rows = predictions["row"].to_numpy()
     lost = losses[rows]

@@ -9,16 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.errors import ModelError
+from evenfold.estimates.intervals import methods
 from evenfold.estimates.intervals.evidence import few, overfitting, per_row
 from evenfold.estimates.intervals.methods import CorrectedT, Spread
+from evenfold.estimates.intervals.pairing import SharedRows, exact_test, same_answers, score_of
 from evenfold.estimates.metrics.registry import influence_of, metric_of
+from evenfold.estimates.results import Declined, Interval, require_level, rounded
 from evenfold.splitters.errors import Displayed
 from scipy import stats
-
-from .errors import ModelError
-from .intervals import methods
-from .intervals.pairing import SharedRows, exact_test, same_answers, score_of
-from .results import Declined, Interval, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
 SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far another sample would be off."

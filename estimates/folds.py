@@ -99,8 +99,7 @@ def _rule(rule: str, metric: str) -> str:
 
 def _value(evidence: Evidence) -> float:
     """Return a baseline's score; of a metric that ranks, the mean over folds, in each of which it ranks nothing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class that is never predicted has no precision
+    with warnings.catch_warnings(action="ignore"):  # a class that is never predicted has no precision
         if not evidence.metric.ranks:
             return evidence.pooled
         assert evidence.predictions is not None
@@ -114,8 +113,7 @@ def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
         return None
     moves, units = mine[1], mine[2]
     if not ours.metric.ranks:  # what ranks nothing has the score of chance, whatever the rows
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             theirs = other.influence
         if theirs is None:
             return None

@@ -70,8 +70,7 @@ def _score(evidence: Evidence, level: float) -> Scored:
     n = evidence.rows.size
     if not evidence.problem.mass(evidence.rows).any():
         return n, None, None, WEIGHTLESS
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a metric of rows of one class: said below, in a sentence
+    with warnings.catch_warnings(action="ignore"):  # a metric of rows of one class: said below, in a sentence
         value = evidence.pooled
     if not isfinite(value):
         of = f"these {n:,} rows, as where they are of one class"

@@ -11,14 +11,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.comparison import Comparison, p_of
 from evenfold.estimates.intervals.methods import corrected_resampled_t, scatter
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy import stats
 from scipy.optimize import bisect
 from scipy.special import ndtr
-
-from .comparison import Comparison, p_of
 
 ROLES = "the champion", "the candidate"  # the names of the two in a comparison
 # The chance, over any twelve months of one name, that a recipe that is no better is promoted.

@@ -8,17 +8,16 @@ from math import sqrt
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.estimates.intervals.registry import interval_for
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.draws import MOST_FAILED, DrawScores
 from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.results import Declined, FoldScore, Interval
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
-
-from .errors import ModelError
-from .models.draws import MOST_FAILED, DrawScores
-from .results import Declined, FoldScore, Interval
 
 # The purpose of the stream, so that these resamples share no numbers with any split.
 SELECTION = 2018

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.fit import fit_and_score
@@ -16,18 +17,14 @@ from evenfold.splitters import (
     BalancedGroupKFold,
     FractionalStratifiedSplit,
     KFold,
-    LabelSplitter,
     SortedStratifiedKFold,
-    SplitError,
     StratifiedKFold,
 )
-from evenfold.splitters.base import strategy_of
+from evenfold.splitters.base import LabelSplitter, strategy_of
+from evenfold.splitters.errors import SplitError
 from numpy.typing import NDArray
 from scipy import stats
 
-from .errors import ModelError
-
-BINS = 10
 Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of folds and a seed
 
 
@@ -133,7 +130,7 @@ def _ways(problem: Problem) -> dict[str, Way]:
     if problem.classes:
         return ways | {"stratified": by(StratifiedKFold, problem.y)}
     ranks = np.argsort(np.argsort(problem.y, kind="stable"), kind="stable")
-    binned = ranks * BINS // problem.n
+    binned = ranks * 10 // problem.n
     return ways | {
         "binned": by(StratifiedKFold, binned), "sorted": by(SortedStratifiedKFold, problem.y), "fractional": fractional,
     }  # fmt: skip

@@ -148,8 +148,8 @@ def blocks(order: Any, size: int, units: Any = None) -> list[NDArray[np.int64]]:
     return [part for part in np.split(rows, cuts) if part.size]
 
 
-def interval(earlier: Sequence[Figure], now: Figure, prior: float, error: float = EACH) -> tuple[float, float]:
-    """Return the ends of a good month's figure, outside of which it lies with a chance of ``error``.
+def interval(earlier: Sequence[Figure], now: Figure, prior: float) -> tuple[float, float]:
+    """Return the ends of a good month's figure, outside of which it lies with a chance of ``EACH``.
 
     A new month differs from the earlier ones' mean by chance in both, and by how months differ: by the earlier ones,
     less their own errors, and a prior worth 3 months (a scaled inverse chi-square, so Student's t).
@@ -160,5 +160,5 @@ def interval(earlier: Sequence[Figure], now: Figure, prior: float, error: float 
     between = float(np.square(values - values.mean()).sum() - np.square(errors).sum() * (k - 1) / k)
     between = (WORTH * prior**2 + max(between, 0.0)) / (WORTH + k - 1)
     half = sqrt(between * (1 + 1 / k) + now.se**2 + float(np.square(errors).mean()) / k)
-    half *= float(stats.t.isf(error / 2, WORTH + k - 1))
+    half *= float(stats.t.isf(EACH / 2, WORTH + k - 1))
     return float(values.mean()) - half, float(values.mean()) + half

@@ -204,8 +204,7 @@ def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int], held
     scorer, k = scorer_of(name, codes), len(codes)
     if held:
         scorer = among_rows(name, scorer, cells[mass > 0] // k)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class that is never predicted is the scorer's own convention
+    with warnings.catch_warnings(action="ignore"):  # a class that is never predicted is the scorer's own convention
         return float(scorer._score_func(cells // k, cells % k, sample_weight=mass, **scorer._kwargs))
 
 
@@ -225,11 +224,6 @@ def rate_of_squares(rows: Answered) -> float:
     """Return the rate of the mean squared error, over all n x n pairs."""
     (mean_y, var_y), (mean_said, var_said) = _moments(rows, rows.y), _moments(rows, rows.predicted)
     return -(var_y + var_said + (mean_y - mean_said) ** 2)
-
-
-def rate_of_ranking(rows: Answered) -> float:
-    """Return .5: what any ranking scores without information."""
-    return 0.5
 
 
 def rate_of_r2(rows: Answered) -> float:

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates.errors import ModelError
+from evenfold.estimates.metrics import formulas
+from evenfold.estimates.metrics.record import Answered, Influence, Metric, RowLoss
+from evenfold.estimates.metrics.scoring import OF, OF_ONE_CLASS, lower_is_better, path_in, score, scorer_of, title_of
 from evenfold.splitters import Stream
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
-from . import formulas
-from .record import Answered, Influence, Metric, RowLoss
-from .scoring import OF, OF_ONE_CLASS, lower_is_better, path_in, score, scorer_of, title_of
-
-N_PERMUTATIONS = 100
 # The purpose of the stream, so that these permutations share no numbers with any split.
 NO_INFORMATION = 632
 
@@ -42,7 +40,7 @@ def _chances(name: str, title: str, of: Any, *aliases: str) -> Metric:
 
 
 _of_classes = partial(Metric, task="classification", unit="share", high=1.0, needs="every class")
-_areas = partial(_of_classes, low=0.0, ranks=True, no_information=formulas.rate_of_ranking)
+_areas = partial(_of_classes, low=0.0, ranks=True, no_information=lambda rows: 0.5)  # what any ranking then scores
 _variances = partial(Metric, task="regression", high=1.0, needs="spread")
 _errors = partial(Metric, task="regression", lower_is_better=True, unit="target", high=0.0)
 
@@ -171,6 +169,6 @@ def no_information_rate(metric: str, rows: Answered, *, seed: int = 0) -> float:
     if rate is not None:
         return rate(rows)
     weights, stream = rows.weights, Stream(seed, NO_INFORMATION)
-    orders = (stream.permutation(rows.n) for _ in range(N_PERMUTATIONS))
+    orders = (stream.permutation(rows.n) for _ in range(100))
     paired = (Answered(rows.answers, rows.y[o], weights=None if weights is None else weights[o]) for o in orders)
     return float(np.mean([score(metric, each) for each in paired]))

@@ -13,12 +13,11 @@ from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Answered, Floats, Responses
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.metrics.scoring import method_of
+from evenfold.estimates.models.fit import features_for, fitted, take
+from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import hearing, warned
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
-
-from .fit import features_for, fitted, take
-from .problem import IntArray, Problem
 
 MOST_FAILED = 0.5
 COUNT = "count_"  # of losses of a metric: the column's name begins so

@@ -14,6 +14,11 @@ import sklearn
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Responses, codes_of, confidence, describe_classes
 from evenfold.estimates.metrics.scoring import scores_of
+from evenfold.estimates.models.corrections import CodedLabels
+from evenfold.estimates.models.encoding import encoding_step, encodings
+from evenfold.estimates.models.estimators import class_weight_names, fit_with, target_transformer
+from evenfold.estimates.models.problem import IntArray, Problem
+from evenfold.estimates.models.spec import Balance, ModelSpec
 from evenfold.estimates.results import FoldScore, hearing, permutation_importance
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.errors import cause_of, is_deployed, reason_of
@@ -25,12 +30,6 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
-
-from .corrections import CodedLabels
-from .encoding import encoding_step, encodings
-from .estimators import class_weight_names, fit_with, target_transformer
-from .problem import IntArray, Problem
-from .spec import Balance, ModelSpec
 
 INNER_FOLDS = 5
 # Raise it when a change here can change a score: it is part of every score key.

@@ -22,14 +22,14 @@ from .estimators import check_options, error_of, infer_task, named_for
 from .spec import ModelSpec, Task
 
 IntArray = NDArray[np.int64]
+MISSING, FILL = "missing (None or NaN)", "drop or fill those rows first"
 
 
-def require_none_missing(missing: NDArray[np.bool_], what: str) -> None:
-    """Raise ModelError where a value is missing; ``what``: the column's role."""
-    rows = np.flatnonzero(missing)
+def require_in_no_row(wrong: NDArray[np.bool_], what: str, remedy: str) -> None:
+    """Raise ModelError that says in which rows a column is ``what``, and the remedy, where it is so in any."""
+    rows = np.flatnonzero(wrong)
     if rows.size:
-        where = f"{rows.size:,} of {missing.size:,} rows (first at {first_rows(rows)})"
-        raise ModelError(f"{what} is missing (None or NaN) in {where}; drop or fill those rows first.")
+        raise ModelError(f"{what} in {rows.size:,} of {wrong.size:,} rows (first at {first_rows(rows)}); {remedy}.")
 
 
 def predicts_classes(model: ModelSpec) -> bool:
@@ -65,10 +65,7 @@ def _numbers(column: pd.Series) -> NDArray[Any]:
         held = f"holds {column.dtype}, and regression needs numbers"
         raise ModelError(f"target {column.name!r} {held}; use task: classification.")
     y = plain_numbers(column).astype(np.float64)
-    infinite = np.flatnonzero(~np.isfinite(y))
-    if infinite.size:
-        where = f"{infinite.size:,} of {y.size:,} rows (first at {first_rows(infinite)})"
-        raise ModelError(f"target {column.name!r} is infinite in {where}; drop those rows first.")
+    require_in_no_row(~np.isfinite(y), f"target {column.name!r} is infinite", "drop those rows first")
     return y
 
 
@@ -188,7 +185,7 @@ class Problem:
         column = table[target].infer_objects()
         if column.dtype == object and kind_of(column) == "number" and not column.isna().any():
             column = pd.Series(plain_numbers(column), index=column.index, name=target)
-        require_none_missing(column.isna().to_numpy(), f"target {target!r}")
+        require_in_no_row(column.isna().to_numpy(), f"target {target!r} is {MISSING}", FILL)
         task = task_of(model, column)
         y, classes = values_of(column, task, labels)
         completed = _completed(model, column, task, classes, y)
@@ -232,7 +229,7 @@ def _group_codes(table: pd.DataFrame, groups: Any) -> IntArray | None:
     if len(values) != len(table):
         raise ModelError(f"groups has {len(values):,} values for {len(table):,} rows; pass one value per row.")
     codes = pd.factorize(np.asarray(values, dtype=object) if isinstance(values, (list, tuple)) else values)[0]
-    require_none_missing(codes < 0, "groups")
+    require_in_no_row(codes < 0, f"groups is {MISSING}", FILL)
     return np.asarray(codes, dtype=np.int64)
 
 
@@ -242,10 +239,8 @@ def _weights(table: pd.DataFrame, model: ModelSpec, task: Task, classes: tuple[A
     if kind_of(table[model.weights]) != "number":
         raise ModelError(f"weights column {model.weights!r} holds {table[model.weights].dtype}; weights are numbers.")
     weights = plain_numbers(table[model.weights]).astype(np.float64)
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if bad.size:
-        what = f"missing, infinite or negative in {bad.size:,} of {weights.size:,} rows (first at {first_rows(bad)})"
-        raise ModelError(f"weights column {model.weights!r} is {what}; weights are numbers of at least 0.")
+    what = f"weights column {model.weights!r} is missing, infinite or negative"
+    require_in_no_row(~(np.isfinite(weights) & (weights >= 0)), what, "weights are numbers of at least 0")
     for metric in model.metrics:
         if error_of(metric, task, classes, weighed=True):
             raise ModelError(f"metric {metric!r} cannot weigh rows; leave weights out, or choose another metric.")

@@ -16,6 +16,7 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import imported, name_of, path_in
+from evenfold.estimates.models.estimators import default_for, named_estimator, nearest, parts_in, seeded
 from evenfold.splitters import SplitError, untrusted
 from evenfold.splitters.errors import reason_of, require_readable
 from evenfold.splitters.naming import code_of, named, plain, recipe_of
@@ -24,8 +25,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-
-from .estimators import default_for, named_estimator, nearest, parts_in, seeded
 
 MOST_TOLD = 5  # of the fields that do not fit
 # Fields that recipes had in that version, whose records hold them as None, and what does the same.

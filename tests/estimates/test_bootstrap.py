@@ -5,13 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.estimates import (
-    METRICS,
-    Answered,
-    BootstrapEstimate,
-    bootstrap_estimate,
-    no_information_rate,
-)
+from evenfold.estimates import METRICS, Answered, BootstrapEstimate, bootstrap_estimate, no_information_rate
 from evenfold.estimates.metrics.record import Responses
 from evenfold.splitters import Bootstrap, Stream
 from sklearn.metrics import get_scorer

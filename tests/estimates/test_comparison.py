@@ -7,24 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import (
-    CANCER,
-    CANCER_FRAMES,
-    DIABETES_FRAMES,
-    LOGISTIC,
-    evaluated,
-    frame_of,
-    normals,
-    pooled_interval,
-)
-from evenfold.estimates import (
-    ModelError,
-    ModelSpec,
-    Problem,
-    compare,
-    compare_all,
-    corrected_resampled_t,
-)
+from evaluations import CANCER, CANCER_FRAMES, DIABETES_FRAMES, LOGISTIC, evaluated, frame_of, normals, pooled_interval
+from evenfold.estimates import ModelError, ModelSpec, Problem, compare, compare_all, corrected_resampled_t
 from evenfold.splitters import StratifiedKFold
 from scipy import stats
 from scipy.signal import lfilter

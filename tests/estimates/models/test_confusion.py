@@ -5,13 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import (
-    DIABETES_ROWS,
-    LOGISTIC,
-    RIDGE,
-    WINE_ROWS,
-    problem,
-)
+from evaluations import DIABETES_ROWS, LOGISTIC, RIDGE, WINE_ROWS, problem
 from evenfold.estimates import (
     METRICS,
     Confusion,
