@@ -5,11 +5,7 @@ from .bootstrap import (
     bootstrap_estimate as bootstrap_estimate,
     resampled_aggregate as resampled_aggregate,
 )
-from .comparison import (
-    Comparison as Comparison,
-    compare as compare,
-    compare_all as compare_all,
-)
+from .comparison import Comparison as Comparison, compare as compare, compare_all as compare_all
 from .errors import EvaluationError as EvaluationError, ModelError as ModelError
 from .folds import (
     aggregate as aggregate,
@@ -41,11 +37,7 @@ from .metrics.registry import (
     no_information_rate as no_information_rate,
 )
 from .models.draws import DrawScores as DrawScores, score_draws as score_draws
-from .models.estimators import (
-    DEFAULTS as DEFAULTS,
-    default_for as default_for,
-    infer_task as infer_task,
-)
+from .models.estimators import DEFAULTS as DEFAULTS, default_for as default_for, infer_task as infer_task
 from .models.fit import (
     FIT_VERSION as FIT_VERSION,
     assemble as assemble,

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.comparison import Comparison, p_of
 from evenfold.estimates.intervals.methods import corrected_resampled_t, scatter
-from numpy.typing import NDArray
+from evenfold.estimates.metrics.record import Floats
 from pydantic import Field
 from scipy import stats
 from scipy.optimize import bisect
@@ -35,7 +35,6 @@ RULE = (
 # The grid on which the distribution of a look's statistic is followed, in standard errors.
 LEAST = -6.0
 GRID, STEP = np.linspace(LEAST, 9.0, 501, retstep=True)
-Floats = NDArray[np.float64]
 Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # what is read back from a record is held to it
 OTHER_WEIGHTS = (
     "Scores of draws are not tested where their weights differ ({} of the champion, {} of the candidate), which makes "

@@ -67,10 +67,11 @@ def nested_of(problem: Problem, pairs: list[Any], level: float = 0.95) -> Any:
     return nested(replace(evidence, refits=refits), level)
 
 
-def evaluated(problem: Problem, pairs: list[Any], repeat: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
-    done = [
-        fit_and_score(problem, *pair, seed=0, name=f"fold {i}", fold=i, repeat=repeat) for i, pair in enumerate(pairs)
-    ]
+def evaluated(
+    problem: Problem, pairs: list[Any], repeat: int = 0, seed: int = 0
+) -> tuple[list[FoldScore], list[pd.DataFrame]]:
+    how = {"repeat": repeat, "seed": seed}
+    done = [fit_and_score(problem, *pair, name=f"fold {i}", fold=i, **how) for i, pair in enumerate(pairs)]
     return [score for score, _ in done], [frame for _, frame in done]
 
 
@@ -86,14 +87,8 @@ DIABETES_SCORES, DIABETES_FRAMES = evaluated(DIABETES, list(KFold(5).split(DIABE
 class Remembering(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Remembers what it was fitted on."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, colours: Any = None, loud: bool = False) -> "Remembering":
-        self.seen_X_, self.seen_y_, self.weights_, self.colours_, self.loud_ = (
-            np.asarray(X),
-            y,
-            sample_weight,
-            colours,
-            loud,
-        )
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Remembering":
+        self.seen_X_, self.seen_y_, self.weights_ = np.asarray(X), y, sample_weight
         self.classes_ = np.unique(y)
         return self
 

@@ -8,7 +8,7 @@ from math import exp, inf, isfinite, log, sqrt
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from evenfold.estimates.metrics.record import Codes, Floats
 from scipy import stats
 
 # The chance, over any twelve months of one name, that a month as good as the earlier ones is refused. Two figures a
@@ -27,7 +27,6 @@ SLOPES = (
     (2.5, ", and this is another relation"),
     (inf, ", and this looks like a target in other units"),
 )
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -129,14 +128,14 @@ def month_of(y: Any, predicted: Any, units: Any = None, classes: int = 0) -> Mon
     )
 
 
-def _se(scores: Floats, codes: NDArray[np.int64]) -> float:
+def _se(scores: Floats, codes: Codes) -> float:
     """Return the standard error of a sum of rows' scores, of whole units; of few it is widened as t's is."""
     sums = np.bincount(codes, weights=scores)
     n = sums.size
     return sqrt(float(np.square(sums).sum()) * n / (n - 3)) if n >= FEWEST_UNITS else inf
 
 
-def blocks(order: Any, size: int, units: Any = None) -> list[NDArray[np.int64]]:
+def blocks(order: Any, size: int, units: Any = None) -> list[Codes]:
     """Return rows parted into 1 to 24 blocks of about ``size``, in ``order`` of time or generation, units whole."""
     units = np.arange(len(order)) if units is None else np.unique(np.asarray(units), return_inverse=True)[1].ravel()
     first = np.full(units.max() + 1, np.iinfo(np.int64).max)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
-from math import inf
+from math import inf, isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -144,10 +144,11 @@ def score_or_nan(metric: Metric, rows: Answered, quick: bool = False) -> float:
     """Return the score of rows, NaN where it is undefined; ``quick``: without scikit-learn's checks."""
     try:
         if quick and metric.quick is not None and rows.weights is None:
-            return metric.quick(rows)
+            value = metric.quick(rows)
+            return value if isfinite(value) else nan
         return score(metric.name, rows)
     except Exception:  # a scorer raises what it likes where it is undefined
-        return float("nan")
+        return nan
 
 
 def influence_of(metric: str, rows: Answered) -> Influence | None:

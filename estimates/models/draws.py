@@ -129,11 +129,8 @@ def scores_of_draw(metrics: Sequence[str], answered: Answered) -> tuple[dict[str
             if np.all(np.isfinite(lost)):
                 losses[metric.name] = lost
                 scores[metric.name] = metric.loss.score(answered.mean(lost))
-        elif metric.quick is not None and answered.weights is None:
-            quick = metric.quick(answered)
-            scores[metric.name] = quick if np.isfinite(quick) else float("nan")
         else:
             if answered.classes and method_of(metric.name) == ("predict",):
                 _ = answered.predicted  # raises for labels that are no class, which would make a mean of them another
-            scores[metric.name] = score_or_nan(metric, answered)
+            scores[metric.name] = score_or_nan(metric, answered, quick=True)
     return scores, losses

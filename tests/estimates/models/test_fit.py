@@ -3,11 +3,11 @@
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from evaluations import CANCER_ROWS, DIABETES_ROWS, LOGISTIC, RIDGE, WINE_ROWS, evaluated
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
 from evenfold.estimates.metrics.record import Answered, Responses
 from evenfold.estimates.metrics.scoring import scores_of
@@ -15,21 +15,10 @@ from evenfold.estimates.models.fit import fit_predictions
 from evenfold.estimates.results import warned
 from evenfold.splitters import KFold, StratifiedKFold
 from pydantic import TypeAdapter
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_validate
 
-LOGISTIC = "evenfold.estimates:scaled_logistic_regression"
-
-
-def table_of(load: Any, names: list[str] | None = None) -> pd.DataFrame:
-    table = load(as_frame=True).frame
-    return table.assign(target=np.array(names)[table["target"]]) if names else table
-
-
-DIABETES = table_of(load_diabetes)
-CANCER = table_of(load_breast_cancer, ["malignant", "benign"])
-WINE = table_of(load_wine)
+CANCER = CANCER_ROWS.assign(target=np.array(["malignant", "benign"])[CANCER_ROWS["target"]])
 TEXT = CANCER[["mean area", "mean texture", "target"]].assign(
     size=np.where(CANCER["mean radius"] > 14, "big", "small"), shape=pd.Categorical(CANCER["mean symmetry"] > 0.18)
 )
@@ -38,17 +27,12 @@ FEW = {"params": {"max_iter": 3}}
 SIZED = {"features": ("mean area", "size", "shape")}
 FOREST = {"estimator": "sklearn.ensemble:RandomForestClassifier", "params": {"n_estimators": 5}}
 CASES: dict[str, tuple[pd.DataFrame, ModelSpec]] = {
-    "numbers, the defaults": (DIABETES, ModelSpec(**FEW)),
+    "numbers, the defaults": (DIABETES_ROWS, ModelSpec(**FEW)),
     "two classes, a factory": (CANCER, ModelSpec(estimator=LOGISTIC, metrics=("roc_auc", "neg_log_loss", "f1_macro"))),
     "two classes, probabilities only": (CANCER, ModelSpec(estimator="sklearn.naive_bayes:GaussianNB")),
-    "three classes, a seeded forest": (WINE, ModelSpec(**FOREST, metrics=("roc_auc_ovr", "neg_log_loss"))),
+    "three classes, a seeded forest": (WINE_ROWS, ModelSpec(**FOREST, metrics=("roc_auc_ovr", "neg_log_loss"))),
     "text as codes": (TEXT, ModelSpec(text="ordinal", **FEW, **SIZED)),
 }
-
-
-def evaluate(problem: Problem, pairs: list[Any], seed: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
-    results = [fit_and_score(problem, *pair, seed=seed, name=f"fold {i}", fold=i) for i, pair in enumerate(pairs)]
-    return [score for score, _ in results], [frame for _, frame in results]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -59,16 +43,16 @@ def test_scores_equal_those_of_cross_validate(name: str) -> None:
     pairs = list(KFold(2).split(problem.X))
     model, scoring = assemble(problem, 7), list(problem.model.metrics)
     theirs = cross_validate(model, problem.X, problem.y, cv=pairs, scoring=scoring, return_train_score=True)
-    ours, _ = evaluate(problem, pairs, seed=7)
+    ours, _ = evaluated(problem, pairs, seed=7)
     for metric in problem.model.metrics:
         np.testing.assert_allclose([s.test[metric] for s in ours], theirs[f"test_{metric}"], rtol=0, atol=1e-12)
         np.testing.assert_allclose([s.apparent[metric] for s in ours], theirs[f"train_{metric}"], rtol=0, atol=1e-12)
 
 
 def test_predictions_name_the_row_the_truth_and_every_class() -> None:
-    problem = Problem.of(WINE, ModelSpec(estimator=LOGISTIC), "target")
+    problem = Problem.of(WINE_ROWS, ModelSpec(estimator=LOGISTIC), "target")
     pairs = list(StratifiedKFold(5).split(problem.X, problem.y))
-    _, frames = evaluate(problem, pairs)
+    _, frames = evaluated(problem, pairs)
     columns = ["row", "repeat", "fold", "y", "prediction", "proba_0", "proba_1", "proba_2"]
     assert all(list(frame.columns) == columns for frame in frames)
     for (_, test), frame in zip(pairs, frames, strict=True):
@@ -89,7 +73,7 @@ def test_an_undefined_metric_says_which_fold_and_why() -> None:
     assert score.test["neg_log_loss"] == pytest.approx(np.log(frame["proba_benign"]).mean())
 
 
-@pytest.mark.parametrize("estimator", [LOGISTIC, "sklearn.linear_model:Ridge"])
+@pytest.mark.parametrize("estimator", [LOGISTIC, RIDGE])
 def test_a_fold_without_rows_is_what_is_wrong(estimator: str) -> None:
     """Every row of it may have been deleted since the split was decided; other folds or metrics would not help."""
     data = CANCER if estimator == LOGISTIC else CANCER.assign(target=np.sqrt(np.arange(len(CANCER))))
@@ -111,11 +95,11 @@ def test_predictions_that_are_no_numbers_are_what_is_wrong(metric: str, value: f
 
 
 def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:
-    few = DIABETES.iloc[:30].reset_index(drop=True)
+    few = DIABETES_ROWS.iloc[:30].reset_index(drop=True)
     problem = Problem.of(few, ModelSpec(estimator="sklearn.linear_model:Ridge"), "target")
     with warnings.catch_warnings(record=True) as printed:
         warnings.simplefilter("always")
-        scores, frames = evaluate(problem, [(np.delete(np.arange(30), i), np.array([i])) for i in range(30)])
+        scores, frames = evaluated(problem, [(np.delete(np.arange(30), i), np.array([i])) for i in range(30)])
     assert not printed
     assert {tuple(score.test) for score in scores} == {("neg_mean_absolute_error", "neg_root_mean_squared_error")}
     r2, mae, _ = aggregate(scores, frames, problem)
