@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from evaluations import frame_of
 from evenfold.estimates.comparison import compare
 from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.estimates.promotion import (
@@ -168,10 +169,8 @@ def test_a_year_of_weekly_looks_has_a_bound_at_each() -> None:
 def test_rows_that_all_show_the_same_difference_promote_nobody(metric: str, n: int) -> None:
     """Four rows in two folds, each wrong of one and right of the other: a standard error of 0 passed any bound."""
     y = np.arange(n) % 2 if metric == "accuracy" else np.arange(n) / 4
-    champion, candidate = (
-        pd.DataFrame({"row": range(n), "repeat": 0, "fold": np.arange(n) % 2, "y": y, "prediction": said})
-        for said in (1 - y if metric == "accuracy" else y + 1, y)
-    )
+    wrong = 1 - y if metric == "accuracy" else y + 1
+    champion, candidate = (frame_of(y, said, np.arange(n) % 2) for said in (wrong, y))
     found = Difference.of(compare(champion, candidate, metric))
     assert (found.difference, found.se) == (1.0, None)
     assert decide(metric, found, newer=True, error=0.05).winner == "champion"
@@ -258,10 +257,7 @@ def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyP
     rng, rows = np.random.default_rng(0), np.arange(120)
     y = rng.integers(0, 2, 120)
     said = np.clip(rng.normal(0.3 + 0.4 * y, 0.2, (2, 120)), 0.01, 0.99)
-    frames = [
-        pd.DataFrame({"row": rows, "repeat": 0, "fold": rows % 5, "y": y, "prediction": (p > 0.5).astype(int),
-                      "proba_0": 1 - p, "proba_1": p}) for p in said
-    ]  # fmt: skip
+    frames = [frame_of(y, (p > 0.5).astype(int), rows % 5, proba_0=1 - p, proba_1=p) for p in said]
     for name, metric in (("accuracy", "accuracy"), ("AUC", "roc_auc"), ("log loss", "neg_log_loss")):
         training = np.stack([rows % 5 != fold for fold in range(5)])
         apparent = [np.mean([promotion._influence(name, p[seen], y[seen])[0] for seen in training]) for p in said]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import LOGISTIC, RIDGE, normals, pooled_interval
+from evaluations import LOGISTIC, RIDGE, frame_of, normals, pooled_interval
 from evenfold.estimates import (
     DrawScores,
     ModelError,
@@ -112,8 +112,7 @@ def frames_of(values: Any, predictions: list[Any], weights: Any = None) -> tuple
     problem = Problem.of(table if weights is not None else table.drop(columns="w"), model, "y")
     frames = []
     for said in predictions:
-        frame = pd.DataFrame({"row": np.arange(len(values)), "repeat": 0, "fold": np.arange(len(values)) % 5})
-        frame = frame.assign(y=np.asarray(values, dtype=float), prediction=said)
+        frame = frame_of(np.asarray(values, dtype=float), said, np.arange(len(values)) % 5)
         frames.append(frame if weights is None else frame.assign(weight=weights))
     return problem, frames
 
@@ -184,6 +183,9 @@ def test_the_choice_inside_a_fold_goes_by_the_score_of_all_its_rows() -> None:
     assert chosen_inside("mse", problem, frames, one_standard_error=True) == 0
 
 
+TWO_CLASSES = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
+
+
 def drawn(table: Any, n_test: int = 50) -> DrawScores:
     """Return draws of one configuration with these AUCs."""
     sizes = {"draw": range(len(table)), "n_train": 150, "n_test": n_test, "error": None}
@@ -192,52 +194,49 @@ def drawn(table: Any, n_test: int = 50) -> DrawScores:
 
 def test_a_choice_by_draws_takes_off_what_choosing_in_each_draw_gains() -> None:
     scores = 0.7 + 0.05 * np.stack([normals(30, seed) for seed in range(8)])
-    problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
-    made = choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+    made = choose_by_draws("roc_auc", TWO_CLASSES, [drawn(row) for row in scores])
     means = scores.mean(axis=1)
     assert made.best == made.chosen == means.argmax()
     assert made.naive == means.max()
     assert made.value == pytest.approx(means.max() - np.mean(scores.max(axis=0) - scores[means.argmax()]))
     assert made.low < made.value < made.high
-    less = choose_by_draws("roc_auc", problem, [drawn(row) for row in scores], level=0.5)
+    less = choose_by_draws("roc_auc", TWO_CLASSES, [drawn(row) for row in scores], level=0.5)
     assert less.high - less.low == pytest.approx(
         (made.high - made.low) * stats.t.ppf(0.75, 29) / stats.t.ppf(0.975, 29)
     )
-    alone = choose_by_draws("roc_auc", problem, [drawn(scores[0])])
+    alone = choose_by_draws("roc_auc", TWO_CLASSES, [drawn(scores[0])])
     assert alone.value == alone.naive == scores[0].mean()
     scores[0, 3] = np.nan
-    assert np.isfinite(choose_by_draws("roc_auc", problem, [drawn(row) for row in scores]).value)
+    assert np.isfinite(choose_by_draws("roc_auc", TWO_CLASSES, [drawn(row) for row in scores]).value)
     scores[0] = np.nan
     with pytest.raises(ModelError, match="roc_auc has no score for some configuration in 30 of 30 draws"):
-        choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+        choose_by_draws("roc_auc", TWO_CLASSES, [drawn(row) for row in scores])
 
 
 def test_a_choice_by_draws_rests_on_the_draws_that_score_every_configuration() -> None:
     scores = np.stack([np.full(10, 0.6), np.full(10, 0.7)]) + 0.01 * normals(10)
-    problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
     scores[0, :4], scores[1, :4] = 0.99, np.nan
-    made = choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+    made = choose_by_draws("roc_auc", TWO_CLASSES, [drawn(row) for row in scores])
     assert (made.best, made.naive) == (1, pytest.approx(scores[1, 4:].mean()))
     assert made.notes[0] == "roc_auc has no score for some configuration in 4 of 10 draws, which are left out."
     scores[0, 8:] = np.nan
     with pytest.raises(ModelError, match="for some configuration in 6 of 10 draws; use another metric, or draws that"):
-        choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+        choose_by_draws("roc_auc", TWO_CLASSES, [drawn(row) for row in scores])
     failed = DrawScores(drawn(np.zeros(10)).table.drop(columns="roc_auc"), {})  # every fit of it did
     with pytest.raises(ModelError, match="roc_auc has no score for some configuration in 10 of 10 draws"):
-        choose_by_draws("roc_auc", problem, [drawn(normals(10)), failed])
+        choose_by_draws("roc_auc", TWO_CLASSES, [drawn(normals(10)), failed])
 
 
 def test_the_simplest_by_draws_is_within_one_corrected_standard_error() -> None:
     best = 0.8 + 0.01 * normals(10)
     se = corrected_resampled_t(best, 150, 50).se
-    problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
     tried = [drawn(best - away * se) for away in (1.1, 0.9, 0.0)]
-    made = choose_by_draws("roc_auc", problem, tried, one_standard_error=True)
+    made = choose_by_draws("roc_auc", TWO_CLASSES, tried, one_standard_error=True)
     assert (made.best, made.chosen) == (2, 1)
     assert f"Configuration 2 is the first within one standard error ({se:.3g}) of the best, 3; " in made.notes[-1]
     half = best.copy()
     half[:5] = np.nan
-    assert choose_by_draws("roc_auc", problem, [drawn(half)]).notes[0].startswith("roc_auc has no score for some")
+    assert choose_by_draws("roc_auc", TWO_CLASSES, [drawn(half)]).notes[0].startswith("roc_auc has no score for some")
 
 
 def test_losses_of_draws_count_where_every_configuration_has_them_and_their_interval_is_of_recipes() -> None:
