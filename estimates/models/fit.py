@@ -310,7 +310,6 @@ def score_parts(
     """
     if model.estimator is None:
         raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
-    paths = [*model.import_paths, *model.metric_paths]
     own = model.code if code is None else code
     return {
         **({} if inner is None else {"inner": dict(inner)}),
@@ -319,5 +318,5 @@ def score_parts(
         "seed": int(seed),
         "scikit-learn": sklearn.__version__,
         "fit": FIT_VERSION,
-        "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, FUNCTION)) for path in paths)),
+        "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, FUNCTION)) for path in model.import_paths)),
     }

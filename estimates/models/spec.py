@@ -213,21 +213,16 @@ class ModelSpec(BaseModel):
 
     @property
     def import_paths(self) -> list[str]:
-        """The import paths of the estimator and its parts."""
-        return [*filter(None, [self.estimator]), *parts_in(self.params)]
+        """The import paths of the estimator, its parts and one's own metrics."""
+        return [name for role, name in self._names() if role is not untrusted.TRANSFORMER]
 
     def _names(self) -> list[tuple[untrusted.Role, str]]:
         """Return what it names, after the role of each."""
         transformer = None if self.target_transform is None else self.target_transform.transformer
         names = [(untrusted.ESTIMATOR, self.estimator), (untrusted.TRANSFORMER, transformer)]
         names += [(untrusted.PART, path) for path in parts_in(self.params)]
-        names += [(untrusted.METRIC, path) for path in self.metric_paths]
+        names += [(untrusted.METRIC, path_in(metric)) for metric in self.metrics]
         return [(role, name) for role, name in names if name is not None]
-
-    @property
-    def metric_paths(self) -> list[str]:
-        """The import paths of one's own metrics."""
-        return [path for metric in self.metrics if (path := path_in(metric))]
 
     def canonical(self) -> dict[str, object]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""

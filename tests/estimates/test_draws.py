@@ -50,10 +50,8 @@ def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
     made = bootstrap_aggregate(score_draws(CANCER, draws, seed=0), score, predictions, CANCER)
     frames = [fit_and_score(CANCER, *pair, seed=0, name=f"{i}")[1] for i, pair in draws]
     wrong = pd.concat(frames).assign(wrong=lambda rows: rows["y"] != rows["prediction"])
-    err1, oob = (
-        wrong.groupby("row")["wrong"].mean().mean(),
-        np.mean([frame["y"].ne(frame["prediction"]).mean() for frame in frames]),
-    )
+    err1 = wrong.groupby("row")["wrong"].mean().mean()
+    oob = np.mean([frame["y"].ne(frame["prediction"]).mean() for frame in frames])
     p, q = predictions["y"].mean(), predictions["prediction"].mean()
     pure = bootstrap_estimate(
         (predictions["y"] != predictions["prediction"]).mean(), err1, oob, p * (1 - q) + (1 - p) * q

@@ -17,6 +17,7 @@ from evaluations import (
     RIDGE,
     answered,
     evaluated,
+    frame_of,
     normals,
     of_rows,
     pooled_interval,
@@ -297,7 +298,7 @@ def test_a_class_that_is_never_found_is_uncertain_by_its_few_rows() -> None:
     y = np.repeat([1, 0], [30, 570])
     problem = Problem.of(pd.DataFrame({"x": np.arange(600.0), "y": y}), ModelSpec(metrics=("balanced_accuracy",)), "y")
     said = np.where(np.isin(np.arange(600), [100, 200]), 1, 0)
-    frame = pd.DataFrame({"row": np.arange(600), "repeat": 0, "fold": np.arange(600) % 5, "y": y, "prediction": said})
+    frame = frame_of(y, said, np.arange(600) % 5)
     made = interval_for(Evidence(METRICS["balanced_accuracy"], problem, CANCER_SCORES, frame), "wald", 0.95)
     assert made.high > (1 + 0.11) / 2
     assert made.low > 0.48

@@ -96,10 +96,8 @@ class Unsure(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 @pytest.mark.parametrize("metric", ["accuracy", "f1_macro"])
 def test_a_label_that_the_target_lacks_is_an_error_of_the_fit_or_draw_that_predicts_it(metric: str) -> None:
     table = pd.DataFrame({"x": np.arange(20.0), "y": ["no", "yes"] * 10})
-    problem, pair = (
-        Problem.of(table, ModelSpec(estimator=f"{__name__}:Unsure", metrics=(metric,)), "y"),
-        (np.arange(5, 20), np.arange(5)),
-    )
+    problem = Problem.of(table, ModelSpec(estimator=f"{__name__}:Unsure", metrics=(metric,)), "y")
+    pair = np.arange(5, 20), np.arange(5)
     said = "1 of 5 labels is not among 2 classes .*'no', 'yes'.*, such as 'maybe'; .* predicts no others"
     with pytest.raises(ModelError, match=f"^fold 3: {said}"):
         fit_and_score(problem, *pair, seed=0, name="fold 3")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import CANCER_ROWS, DIABETES_ROWS, LOGISTIC, RIDGE, WINE_ROWS, evaluated
+from evaluations import CANCER_ROWS, DIABETES_ROWS, LOGISTIC, RIDGE, WINE_ROWS, evaluated, frame_of
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
 from evenfold.estimates.metrics.record import Answered, Responses
 from evenfold.estimates.metrics.scoring import scores_of
@@ -120,9 +120,7 @@ def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
     scores = [
         FoldScore(f"fold {i}", 0, i, {"accuracy": s}, {"accuracy": 0.8}, 90, 10, 0, 0) for i, s in enumerate(tens)
     ]
-    frame = pd.DataFrame(
-        {"row": [0, 1], "repeat": 0, "fold": 0, "y": ["benign"] * 2, "prediction": ["benign", "malignant"]}
-    )
+    frame = frame_of(["benign"] * 2, ["benign", "malignant"])
     (estimate,) = aggregate(scores, frame, problem)
     assert estimate.fold_mean == pytest.approx(0.713)
     assert estimate.sd == pytest.approx(0.0487739, abs=1e-7)
