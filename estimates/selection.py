@@ -69,8 +69,7 @@ def unit_means(
 
     def means(times: NDArray[np.float64]) -> NDArray[np.float64]:
         # Added over the outer axis, which is in order: the same bytes on every machine.
-        total = np.add.reduce(times[:, None] * sums, axis=0)
-        return np.asarray(total / np.add.reduce(times * sizes))
+        return np.asarray(np.add.reduce(times[:, None] * sums, axis=0) / np.add.reduce(times * sizes))
 
     return means, len(sizes)
 

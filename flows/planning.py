@@ -126,8 +126,7 @@ def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     beside += [key_of_fit(work, i, interval) for i in range(n_further)]
     n_cached = states.count("cached") + _n_kept([f"score/{key}" for key in beside])
     preimage = preimage_of_fits(work, interval if n_further else None)
-    step = _step(request, preimage, len(states) + len(beside), n_cached)
-    return step.model_copy(update={"states": states})
+    return _step(request, preimage, len(states) + len(beside), n_cached).model_copy(update={"states": states})
 
 
 def _n_kept(keys: list[str]) -> int:

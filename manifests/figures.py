@@ -198,10 +198,7 @@ FIGURES: tuple[BalanceFigure, ...] = (
         least=_least_size,
     ),
     BalanceFigure(
-        "class_share",
-        "Largest deviation of a class share from its share of all rows",
-        _class_share,
-        form=points,
+        "class_share", "Largest deviation of a class share from its share of all rows", _class_share, form=points
     ),
     BalanceFigure(
         "ks",

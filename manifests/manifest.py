@@ -289,8 +289,7 @@ class Manifest(Displayed):
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
         table = read_table(frame, self.spec.columns.key or None, self.spec.types)
         theirs = table if self.keys is None else key_table(table, self.spec, self.types)
-        deleted = np.flatnonzero(self.status == DELETED)
-        return Lookup(self.keys, theirs, deleted, self.n, self.waiting)
+        return Lookup(self.keys, theirs, np.flatnonzero(self.status == DELETED), self.n, self.waiting)
 
     def as_cv(self, frame: Any, rows: WhichRows = "all", *, calibration: bool = False) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.

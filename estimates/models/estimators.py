@@ -40,8 +40,7 @@ def nearest(name: str, among: Iterable[str]) -> str:
     by_lower = {each.lower(): each for each in reversed(names)}
     if hint := meant(name.lower(), by_lower, most=3, cutoff=0.6, show=lambda match: repr(by_lower[match])):
         return f"; {hint}"
-    listing = ", ".join(names[:12])
-    return f"; choose one of {listing}{' …' if len(names) > 12 else ''}." if names else "."
+    return f"; choose one of {', '.join(names[:12])}{' …' if len(names) > 12 else ''}." if names else "."
 
 
 def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR) -> Any:
@@ -226,10 +225,9 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
 
 def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
     """Return the unfitted transformer of the target; raises ModelError where it cannot be made or inverted."""
-    assert model.target_transform is not None
-    path = model.target_transform.transformer
-    transformer = named_estimator(path, model.target_transform.params, TRANSFORMER)
-    return seeded(transformer, seed)
+    transform = model.target_transform
+    assert transform is not None
+    return seeded(named_estimator(transform.transformer, transform.params, TRANSFORMER), seed)
 
 
 def class_weight_names(estimator: Any) -> list[str]:

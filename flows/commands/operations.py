@@ -157,8 +157,7 @@ def trust(
 
 
 def withdraw(
-    split: Annotated[str, option("The generation that was let in.", argument="NAME@VERSION")],
-    reason: Reason,
+    split: Annotated[str, option("The generation that was let in.", argument="NAME@VERSION")], reason: Reason
 ) -> Answer:
     """Take back a generation of a split, what grew from it, and what was promoted on them.
 
@@ -191,8 +190,7 @@ def champion(
 
 
 def replay(
-    name: ModelName,
-    version: Annotated[str, option("The version that was promoted.", argument="VERSION")],
+    name: ModelName, version: Annotated[str, option("The version that was promoted.", argument="VERSION")]
 ) -> Answer:
     """Make the decision of a past promotion again from the record; exit code 1 where it is not the same.
 

@@ -222,8 +222,7 @@ def _told(
     manifests.write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"
     params = {"data": Path(data).name} | {key: str(value) for key, value in about.items() if value is not None}
-    experiment = manifests.name_of(data)  # the one that is called as the data's file
-    record_study(experiment, name, problem, params, page, table)
+    record_study(manifests.name_of(data), name, problem, params, page, table)
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
     return Answer(came, lambda out, _: show_page(out, page, "ratios", "fold-count", place=output))

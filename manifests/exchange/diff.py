@@ -144,8 +144,7 @@ def _ways(a: Manifest, b: Manifest, of: Any, to: Any, classes: Classes | None, r
 
 
 def _counted(classes: Any) -> dict[str, int]:
-    counts = pd.Series(classes).value_counts(sort=False)
-    return {str(name): int(n) for name, n in counts.items() if n}
+    return {str(name): int(n) for name, n in pd.Series(classes).value_counts(sort=False).items() if n}
 
 
 def _classes(manifest: Manifest, data: Any) -> Classes | None:

@@ -72,8 +72,7 @@ class Partitions:
         """Return the rows that split ``split`` trains on or tests, in key order: what ``join_rows`` returns."""
         names = list(dict.fromkeys(self.columns if columns is None else columns))
         table = pa.concat_tables(self.batches(split, role, [*names, PLACE]))
-        order = np.argsort(table.column(PLACE).to_numpy(), kind="stable")
-        return table.select(names).take(pa.array(order))
+        return table.select(names).take(pa.array(np.argsort(table.column(PLACE).to_numpy(), kind="stable")))
 
 
 def partition(
@@ -154,8 +153,7 @@ def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) 
     """
     require_role(role)
     manifest = manifest_of(manifest)
-    table = read_table(data, types=manifest.spec.types)
-    return manifest.train_test(table, fold, repeat)[role == "test"]
+    return manifest.train_test(read_table(data, types=manifest.spec.types), fold, repeat)[role == "test"]
 
 
 def write_join(

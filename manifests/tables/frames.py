@@ -107,8 +107,7 @@ def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
         of = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
         if isinstance(of, pd.IntervalDtype):
             column = frame.iloc[:, i].astype("category")
-            texts = column.cat.categories.astype(str).tolist()
-            plain.isetitem(i, column.cat.rename_categories(texts).array)
+            plain.isetitem(i, column.cat.rename_categories(column.cat.categories.astype(str).tolist()).array)
     return plain
 
 

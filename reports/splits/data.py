@@ -232,8 +232,7 @@ def evenness(seen: SplitData) -> list[tuple[float, float | None]]:
             figures.append((0.0, None))
             continue
         sizes = np.bincount(folds)
-        is_whole = np.isin(tested, seen.rows).all()
-        gap = _gap_of(seen.target, folds, tested) if is_whole else None
+        gap = _gap_of(seen.target, folds, tested) if np.isin(tested, seen.rows).all() else None
         figures.append((float(np.abs(sizes / sizes.mean() - 1).max()), gap))
     return figures
 

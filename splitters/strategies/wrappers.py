@@ -204,8 +204,8 @@ class Holdout(Splitter):
 
     def locked(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
         """Return the positions of the locked rows, ascending."""
-        rows = self.rows(X, y, groups, **roles)
-        return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
+        stream = Stream(int(self.random_state), HOLDOUT)
+        return locked_rows(self.rows(X, y, groups, **roles), self.fraction, stream)
 
     def rest(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
         """Return the positions of the rows that the strategy splits, ascending."""

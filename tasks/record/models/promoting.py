@@ -208,8 +208,7 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
             with limited(problem.X.size):
                 old = work.place[rows[born <= int(generation)]]
                 recipe = fitted(problem, old, seed=seed, name=name, inner=work.inner)
-                answers = Responses.of(recipe, problem.X.iloc[new])
-                answered = problem.answered(answers, new)
+                answered = problem.answered(Responses.of(recipe, problem.X.iloc[new]), new)
                 now = _month(answered, _units(work, new))
         except Exception as error:  # whatever keeps it from being fitted or from predicting these rows is told
             why = f"it cannot predict them ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
