@@ -129,8 +129,7 @@ def _ways(problem: Problem) -> dict[str, Way]:
     ways = {"random": by(KFold, problem.y)}
     if problem.classes:
         return ways | {"stratified": by(StratifiedKFold, problem.y)}
-    ranks = np.argsort(np.argsort(problem.y, kind="stable"), kind="stable")
-    binned = ranks * 10 // problem.n
+    binned = np.argsort(np.argsort(problem.y, kind="stable"), kind="stable") * 10 // problem.n
     return ways | {
         "binned": by(StratifiedKFold, binned), "sorted": by(SortedStratifiedKFold, problem.y), "fractional": fractional,
     }  # fmt: skip

@@ -169,8 +169,7 @@ def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tu
     if seconds >= SHORT_SECONDS or last - first <= workers:
         return []
     # As many for each worker, so that none waits for another.
-    rounds = ceil((last - first) * seconds / BLOCK_SECONDS / workers)
-    n_blocks = min(last - first, workers * max(1, rounds))
+    n_blocks = min(last - first, workers * max(1, ceil((last - first) * seconds / BLOCK_SECONDS / workers)))
     return list(pairwise(first + (last - first) * i // n_blocks for i in range(n_blocks + 1)))
 
 

@@ -116,11 +116,19 @@ class Picture:
 
     def cells(self, cells: Iterable[tuple[float, float, float, float]], colour: int | str, hint: str = "") -> None:
         """Draw many rectangles (x0, x1, y0, y1) of one colour as one path."""
-        self._path([[(a, c), (b, c), (b, d), (a, d)] for a, b, c, d in cells], _class(colour), "z", hint)
+        boxes = list(cells)
+
+        def mark(at: Scale) -> str:
+            corners = ((at.x(a), at.x(b), at.y(d), at.y(c)) for a, b, c, d in boxes)
+            path = "".join(f"M{a:.1f} {top:.1f}H{b:.1f}V{low:.1f}H{a:.1f}z" for a, b, top, low in corners)
+            return _with_hint("path", f'class="{_class(colour)}" d="{path}"', hint)
+
+        if boxes:
+            self.marks.append(mark)
 
     def line(self, points: Iterable[tuple[float, float]], colour: int | str, hint: str = "") -> None:
         """Draw straight lines from point to point; points that are not finite have no place, and are left out."""
-        self._path([[(x, y) for x, y in points if isfinite(x) and isfinite(y)]], _class(colour, line=True), hint=hint)
+        self._path([(x, y) for x, y in points if isfinite(x) and isfinite(y)], _class(colour, line=True), hint=hint)
 
     def across(self, colour: str, x: float | None = None, y: float | None = None, hint: str = "") -> None:
         """Draw an upright line at ``x`` or a level one at ``y``, from one end of the picture to the other."""
@@ -129,15 +137,14 @@ class Picture:
 
     def area(self, low: Iterable[tuple[float, float]], high: Iterable[tuple[float, float]], colour: str) -> None:
         """Fill what lies between two lines."""
-        self._path([[*low, *reversed([*high])]], _class(colour), "z")
+        self._path([*low, *reversed([*high])], _class(colour), "z")
 
-    def _path(self, outlines: Sequence[Sequence[tuple[float, float]]], css: str, end: str = "", hint: str = "") -> None:
+    def _path(self, corners: Sequence[tuple[float, float]], css: str, end: str = "", hint: str = "") -> None:
         def mark(at: Scale) -> str:
-            lines = ("L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners) for corners in outlines)
-            path = "".join(f"M{line}{end}" for line in lines)
-            return _with_hint("path", f'class="{css}" d="{path}"', hint)
+            path = "L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners)
+            return _with_hint("path", f'class="{css}" d="M{path}{end}"', hint)
 
-        if any(outlines):
+        if corners:
             self.marks.append(mark)
 
     def dots(self, points: Iterable[tuple[float, float, str]], colour: int | str, radius: float = 4.0) -> None:

@@ -160,8 +160,7 @@ def fill(strata: IntArray, held: IntArray, shares: NDArray[np.float64], stream: 
     for stratum in np.flatnonzero(counts).tolist():
         count = int(counts[stratum])
         seats, owed = _seats(held[:, stratum], count, shares, owed)
-        rows = order[start : start + count]
-        bins[rows[stream.permutation(count)]] = np.repeat(np.arange(shares.size), seats)
+        bins[order[start : start + count][stream.permutation(count)]] = np.repeat(np.arange(shares.size), seats)
         start += count
     return bins
 

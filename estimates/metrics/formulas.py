@@ -210,8 +210,7 @@ def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int], held
 
 def rate_over_classes(loss: RowLoss, rows: Answered, alike: bool = False) -> float:
     """Return the rate of a mean of losses of classes, over all n x n pairs; ``alike``: every class counts as much."""
-    k = len(rows.classes)
-    shares = np.bincount(rows.truth, weights=rows.mass, minlength=k) / rows.mass.sum()
+    shares = np.bincount(rows.truth, weights=rows.mass, minlength=len(rows.classes)) / rows.mass.sum()
     if alike:
         shares = (shares > 0) / np.sum(shares > 0)
     # A row of class c meets every prediction equally often, so n x n pairs are one mean per class.

@@ -132,8 +132,7 @@ def target_of(name: str, column: pa.ChunkedArray) -> Target:
     if is_numeric_target(column):
         values = _floats(column)
         present = ~np.isnan(values)
-        ranks = ranks_of(values) / max(int(present.sum()), 1)
-        return Target(name, ranks[:, None], present, True, values)
+        return Target(name, ranks_of(values)[:, None] / max(int(present.sum()), 1), present, True, values)
     codes = encoded(column)[0]
     sizes = np.bincount(codes[codes >= 0], minlength=1)
     largest = np.argsort(-sizes, kind="stable")[:10]

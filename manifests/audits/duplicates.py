@@ -118,8 +118,7 @@ def near_duplicates(sample: Sample) -> Outcome:
 
 def _is_fine(column: Column) -> bool:
     """Return whether a number has so many values that equal or close ones are no accident of its units."""
-    least = max(30, min(column.values.size // 10, 300))
-    return column.kind != "category" and column.n_levels >= least
+    return column.kind != "category" and column.n_levels >= max(30, min(column.values.size // 10, 300))
 
 
 def _happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:

@@ -154,8 +154,7 @@ def set_apart(strategy: Splitter, rows: Rows, train: IntArray, fraction: float, 
     """
     among = np.unique(train)
     apart = among[locked_rows(rows.take(among), fraction, stream)]
-    left = strategy.trainable(rows, np.setdiff1d(among, apart), apart)
-    return train[np.isin(train, left)], apart
+    return train[np.isin(train, strategy.trainable(rows, np.setdiff1d(among, apart), apart))], apart
 
 
 def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
