@@ -20,7 +20,7 @@ from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import remarks_on, score_tiles
 from .page import Page, Paragraph, Section, Table, Tile, Verdict, remarks
 from .splits.data import see, target_gap
-from .splits.page import balance_blocks, places_table, split_page
+from .splits.page import balance_blocks, checks_table, places_table, split_page
 
 # Whatever begins a mark, a link, a reference, HTML or a block; and what hides letters or turns them round.
 MARKS = re.compile(
@@ -42,6 +42,17 @@ def page_note(page: Page, links: Mapping[str, str], *tables: Table) -> str:
     texts = [in_markdown(each) for each in (tiles, *tables) if each.rows]
     parts = [f"{verdict}{plain(page.lead)}", linked(links), *texts, *words, "\n".join(findings)]
     return "\n\n".join(part for part in parts if part)
+
+
+def audit_in_markdown(audit: Audit) -> str:
+    """Return an audit for a comment: what was found and what is ignored, by number, then what came of every check."""
+    rows = [[each.severity, f"{each.code} {each.check}", each.message] for each in audit.findings]
+    rows += [
+        ["ignored", f"{each.code} {each.check}", f"{each.message} Reason: {each.reason}"] for each in audit.ignored
+    ]
+    page, checks = audit_page(audit), replace(checks_table(audit), head=["check", "what came of it"])
+    note = page_note(replace(page, findings=[]), {}, Table("", rows, ["", "check", "finding"]), checks)
+    return f"## {page.title}\n\n{note}\n"
 
 
 def linked(links: Mapping[str, str]) -> str:

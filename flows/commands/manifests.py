@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Unpack
 
 from evenfold.manifests.fields import Dialect, Format
+from evenfold.reports.terminal import Words
 from evenfold.splitters.errors import SplitError, amount
 from evenfold.tasks import Home, parameters as of
 from evenfold.tasks.references import manifest_folder
@@ -14,7 +15,7 @@ from evenfold.tasks.requests import AdoptFields
 
 from evenfold import flows, manifests, reports
 
-from .terminal import OUTPUT, Answer, Words, option, show_json
+from .terminal import OUTPUT, Answer, option, show_json
 
 Pairs = dict[str, Any] | None
 
@@ -64,7 +65,7 @@ def audit(
         record_audit(audited, report)
 
     def show_markdown(out: Words, report: manifests.Audit) -> None:
-        from .show import audit_in_markdown
+        from evenfold.reports.texts import audit_in_markdown
 
         out.print(audit_in_markdown(report), soft_wrap=True)  # a table of Markdown does not survive a broken line
 

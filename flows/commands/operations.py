@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
+from evenfold.reports.terminal import Words
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.references import recorded_splits
 
 from evenfold import flows, tasks
 
-from .terminal import Answer, Words, errors, option
+from .terminal import Answer, errors, option
 
 ModelName = Annotated[str, option("Name of the model in the registry.", argument="NAME")]
 SplitName = Annotated[str, option("name@1.1, a name, a split_id or a plan_id.", argument="SPLIT")]

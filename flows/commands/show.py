@@ -13,54 +13,21 @@ from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Plann
 from evenfold.manifests import Audit, StoredManifest
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
-from evenfold.reports.page import Page, Paragraph, Table
-from evenfold.reports.splits.page import checks_table
-from evenfold.reports.texts import page_note, top_of_split
+from evenfold.reports.terminal import Words
+from evenfold.reports.texts import top_of_split
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.plans import decided_otherwise
 from evenfold.tasks.record.reading import Leaderboard
 
-from .terminal import Words
-
 if TYPE_CHECKING:
     from evenfold.tasks import Retraining
-
-
-def show_page(console: Words, page: Page, *details: str, place: Path | None = None) -> None:
-    """Print a page: title, verdict and lead, figures, what it holds but for pictures, and what was found.
-
-    ``details``: the names of those that are printed as well. ``place``: where the page was written.
-    """
-    verdict = f"{page.verdict.mark} {page.verdict.word}. " if page.verdict.word else ""
-    console.say(f"{page.title}\n", "bold")
-    if page.lead:
-        console.say(f"  {verdict}{page.lead}")
-    if page.tiles:
-        console.tell([[each.value, "; ".join(filter(None, [each.label, each.note]))] for each in page.tiles], left=2)
-    for section in (*page.sections, *(each for each in page.details if each.id in details)):
-        blocks = [block for block in section.blocks if isinstance(block, (Paragraph, Table))]
-        if blocks:
-            console.say(f"\n  {section.title}")
-        for block in blocks:
-            if isinstance(block, Table):
-                rows = [block.head, *block.rows] if block.head else block.rows
-                console.tell([list(map(str, row)) for row in rows])
-            else:
-                console.say(f"    {block.words}")
-    if page.findings:
-        console.print()
-    for remark in page.findings:
-        check = f" [{remark.check}]" if remark.check else ""
-        console.say(f"  {remark.severity}: {remark.message}{check}", _STYLES[remark.severity])
-    if place is not None:
-        console.say(f"  page {place}")
 
 
 def show_split(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
     """Print the page of a split, or of its extension, where it is recorded, and what is next."""
     split, report, cached = outcome.split, outcome.balance, outcome.cached
     page = top_of_split(split.manifest(), report, getattr(outcome, "audit", None))
-    show_page(console, page, *(["folds"] if len(report.folds) <= 12 else []))
+    console.show(page, *(["folds"] if len(report.folds) <= 12 else []))
     for sentence in [outcome.moves, *outcome.notes] if isinstance(outcome, ExtendOutcome) else []:
         console.say(f"  {sentence}")
     console.say(f"  id {split.split_id[:12]}, decided {'before' if cached else 'now'}")
@@ -92,23 +59,9 @@ def from_here(place: str | Path) -> str:
     return str(place).removeprefix(f"{Path.cwd()}/")
 
 
-_STYLES = {"failed": "bold red", "error": "bold red", "warning": "yellow", "note": ""}
-
-
-def audit_in_markdown(audit: Audit) -> str:
-    """Return an audit for a comment: what was found and what is ignored, by number, then what came of every check."""
-    rows = [[each.severity, f"{each.code} {each.check}", each.message] for each in audit.findings]
-    rows += [
-        ["ignored", f"{each.code} {each.check}", f"{each.message} Reason: {each.reason}"] for each in audit.ignored
-    ]
-    page, checks = audit_page(audit), replace(checks_table(audit), head=["check", "what came of it"])
-    note = page_note(replace(page, findings=[]), {}, Table("", rows, ["", "check", "finding"]), checks)
-    return f"## {page.title}\n\n{note}\n"
-
-
 def show_audit(console: Words, audit: Audit) -> None:
     """Print what an audit came to, and how what is no fault is ignored."""
-    show_page(console, audit_page(audit))
+    console.show(audit_page(audit))
     silent = next((finding for finding in audit.findings if finding.code and finding.severity != "note"), None)
     if silent:
         words = f"No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'"
@@ -120,7 +73,7 @@ def show_audit(console: Words, audit: Audit) -> None:
 def show_outcome(console: Words, outcome: Evaluation | Segments | LaterScore | Tuning | Retraining) -> None:
     """Print the page of a result, and where it is recorded; an evaluation's figures stand in its table."""
     page = outcome.as_page()
-    show_page(console, replace(page, tiles=()) if isinstance(outcome, Evaluation) else page, "figures")
+    console.show(replace(page, tiles=()) if isinstance(outcome, Evaluation) else page, "figures")
     show_where(console, outcome.run_id)
     for sentence in getattr(outcome, "beside", ()):
         console.say(f"  {sentence}")

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
+from evenfold.reports.terminal import Words
 from evenfold.splitters.errors import SplitError, amount
 from evenfold.tasks import parameters as of
 from evenfold.tasks.requests import CompareFields, StudyFields
 
 from evenfold import estimates, flows, manifests, reports
 
-from .terminal import OUTPUT, Answer, Words
+from .terminal import OUTPUT, Answer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,8 +86,6 @@ def compare(
     """
     from evenfold.flows.comparison import pair_of
 
-    from .show import show_page
-
     if output is not None:
         manifests.require_place(output)
     fields["repeats"] = of.repeats_of(fields.get("repeats", "auto"))
@@ -98,7 +97,7 @@ def compare(
     if output is not None:
         manifests.write_whole(output, page.html())
     came = [asdict(comparison) for comparison in comparisons]
-    return Answer(came, lambda out, _: show_page(out, page, place=output))
+    return Answer(came, lambda out, _: out.show(page, place=output))
 
 
 def predict(
@@ -208,8 +207,6 @@ def _told(
     from evenfold.tasks.runtime.progress import say
     from evenfold.tasks.work import check_model
 
-    from .show import show_page
-
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     manifests.require_place(output)
@@ -225,4 +222,4 @@ def _told(
     record_study(manifests.name_of(data), name, problem, params, page, table)
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
-    return Answer(came, lambda out, _: show_page(out, page, "ratios", "fold-count", place=output))
+    return Answer(came, lambda out, _: out.show(page, "ratios", "fold-count", place=output))

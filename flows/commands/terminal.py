@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from evenfold.reports.terminal import Words
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks.parameters import Flag, run
 from evenfold.tasks.requests import signature_of
@@ -30,38 +31,10 @@ from pydantic import BaseModel
 from rich import progress as signs
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 from typer.core import TyperCommand
 
 GATE_FAILED = 1  # the exit code
 OUTPUT = ("-o", "--output")
-
-
-class Words(Console):
-    """A console whose ``say`` and ``tell`` break lines between words. Brackets are text, for names have them."""
-
-    def say(self, text: str, style: str = "") -> None:
-        """Print words; a line that had to be broken goes on below its own beginning."""
-        for line in text.split("\n"):
-            words = line.lstrip(" ")
-            indented = Padding(Text(words), (0, 0, 0, len(line) - len(words)), expand=False)
-            self.print(indented if words else "", style=style)
-
-    def tell(self, rows: Sequence[Sequence[str]], left: int = 1, indent: int = 2) -> None:
-        """Print rows of equal length, columns two blanks apart; all but the first ``left`` are right-aligned."""
-        table = Table.grid(padding=(0, 2))
-        for place in range(len(rows[0])):
-            table.add_column(justify="left" if place < left else "right", overflow="fold")
-        for row in rows:
-            table.add_row(*map(Text, row))
-        self.print(Padding(table, (0, 0, 0, indent), expand=False))
-
-    def on_broken_pipe(self) -> None:
-        """Go on in silence where nobody reads any more, as behind ``| head``: the exit code stays the command's own."""
-        self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def output() -> Words:

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import yaml
 from audited import asked, clean, moved, split, the
-from evenfold.flows.commands.show import audit_in_markdown
 from evenfold.manifests import GATES, Audit, audit, decide
 from evenfold.manifests.joined import Joined
+from evenfold.reports.texts import audit_in_markdown
 from evenfold.splitters import SplitError
 
 
