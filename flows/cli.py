@@ -85,7 +85,8 @@ def main() -> None:
     """
     # What is imported stays: looking through its half a million objects for garbage took a tenth of a short command.
     gc.set_threshold(100_000, 50, 1_000)
-    atexit.register(_leave_garbage)
+    # Nor does the end of the process look for any, a fifth of it; DuckDB would call what is left a leak.
+    atexit.register(lambda: None if "_duckdb" in sys.modules else gc.freeze())
     # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
     sys.path.append(os.getcwd())
     # Of a home that is not there yet, which a step makes when it writes.
@@ -103,12 +104,6 @@ def main() -> None:
         if message := _typers(error) if typed_wrongly else str(error):
             sys.stderr.write(f"evenfold: {redacted(message)}\n")
     sys.exit(code)
-
-
-def _leave_garbage() -> None:
-    """Let the end of the process look for none, which took a fifth of it; DuckDB would call what is left a leak."""
-    if "_duckdb" not in sys.modules:
-        gc.freeze()
 
 
 def _typers(error: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -43,8 +42,15 @@ def compare(request: Request) -> list[Comparison]:
     pair = pair_of(request.run_a, request.run_b, request.repeats)
     pair_of.cache_clear()
     of_a, of_b = (reading.metrics_in(side.params) for side in (pair.a, pair.b))
-    shared = [metric for metric in of_a if metric in of_b and is_trusted(metric)]  # recorded names are complete
-    metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared
+    metrics = [metric for metric in of_a if metric in of_b and is_trusted(metric)]  # recorded names are complete
+    if request.metrics:  # each once, and as it is named for the recorded target
+        frame, params, of = pair.a.predictions, pair.a.params, (pair.a.name, pair.a.name)
+        task: Task = "regression" if params.get("model.task") == "regression" else "classification"
+        classes = () if task == "regression" else classes_of("accuracy", frame, frame, of)
+        positive: str | bool | None = params.get("model.positive")
+        if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
+            positive = positive == "True"
+        metrics = list(dict.fromkeys(named_for(request.metrics, task, classes, positive)))
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     a, b, repeat_notes = pair.predictions()
@@ -59,17 +65,6 @@ def compare(request: Request) -> list[Comparison]:
     comparisons = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in comparisons]
     record_comparison(pair.a, pair.b, comparisons, pair.names, request.level)
     return comparisons
-
-
-def named_metrics(recorded: reading.Recorded, metrics: Sequence[str]) -> list[str]:
-    """Return metrics, each once and as it is named for a recorded target; ModelError for one that cannot score it."""
-    frame, params = recorded.predictions, recorded.params
-    task: Task = "regression" if params.get("model.task") == "regression" else "classification"
-    classes = () if task == "regression" else classes_of("accuracy", frame, frame, (recorded.name, recorded.name))
-    positive: str | bool | None = params.get("model.positive")
-    if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
-        positive = positive == "True"
-    return list(dict.fromkeys(named_for(metrics, task, classes, positive)))
 
 
 @dataclass(frozen=True)

@@ -103,19 +103,13 @@ class Request(BaseModel):
 
     @cached_property
     def recipe(self) -> ModelSpec:
-        """The recipe, with the fields put over it."""
-        fields, importance = self.of(groups.RecipeFields), self.parameters.get("importance", "auto")
-        params = fields.pop("model_params")
-        return recipe_of(self.model, params=params, importance=None if importance == "auto" else importance, **fields)
-
-
-def recipe_of(model: Any, **fields: Any) -> ModelSpec:
-    """Return the model with the fields put over it that are given: all but None, also what is empty."""
-    base = ModelSpec.of(model)
-    values = {name: value for name, value in fields.items() if value is not None}
-    if "params" in values:
-        values["params"] = {**base.params, **values["params"]}
-    return ModelSpec.of(base.model_dump(exclude_unset=True) | values) if values else base
+        """The recipe, with the fields put over it that are given: all but None, also what is empty."""
+        base, fields = ModelSpec.of(self.model), self.of(groups.RecipeFields)
+        fields["params"] = None if (params := fields.pop("model_params")) is None else {**base.params, **params}
+        if (importance := self.parameters.get("importance", "auto")) != "auto":
+            fields["importance"] = importance
+        values = {name: value for name, value in fields.items() if value is not None}
+        return ModelSpec.of(base.model_dump(exclude_unset=True) | values) if values else base
 
 
 def checked(request: Request) -> tuple[str, ModelSpec]:

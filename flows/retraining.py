@@ -151,14 +151,6 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     outcome = outcome.model_copy(update={"estimates": winner.estimates, "model": winner.model})
     if victor and not decision.promote:  # it would be the champion's own model
         return _committed(course, outcome)
-    final, checked = _new_model(course, recipe, champion, winner)
-    return _committed(course, outcome.model_copy(update={"checked": checked}), (recipe, final, winner))
-
-
-def _new_model(
-    course: Course, recipe: ModelSpec, champion: Champion | None, winner: Evaluation
-) -> tuple[FinalModel, Audit]:
-    """Return the winner's recipe, fitted on all rows, and what was asked of it; GateError where it may not serve."""
     with saying("fitting the final model"):
         final = run(fit_final, course.split, recipe)
     checked = run(
@@ -167,15 +159,26 @@ def _new_model(
     )  # fmt: skip
     what = f"the new model of {course.name} does not take the champion's place"
     stop_where_failed(checked, what, course.request.gates)
-    return final, checked
+    return _committed(course, outcome.model_copy(update={"checked": checked}), (recipe, final, winner))
 
 
 def _committed(
     course: Course, outcome: Retraining, new: tuple[ModelSpec, FinalModel, Evaluation] | None = None
 ) -> Retraining:
-    """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it."""
-    split, name, registered = course.split, course.name, None
-    decision = _answered(course, outcome) if new or split.staged else outcome.decision
+    """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it.
+
+    A person is asked before where that is asked for; raises GateError for a no, or no answer in time.
+    """
+    split, name, request, registered = course.split, course.name, course.request, None
+    decision, asks = outcome.decision, request.gates and request.on_unclear == "ask" and (new or split.staged)
+    if doubts := outcome.doubts(course.arrival, request.ask_above) if asks else {}:
+        question = ask(outcome, name, doubts, request.answer_within)
+        answer = question.answer
+        if answer is None and question.seconds > 0:
+            raise WaitingError(f"{question.pending} The same request goes on then.")
+        if answer is None or not answer.approve:
+            raise refused(split.name, f"{question.refusal} Another run_label (--run-label) asks again.")
+        decision = run(retraining.record_decision, split, outcome.run_id, replace(decision, answer=answer.words))
     with committing(split, name, outcome.run_id):
         if new:
             recipe, final, winner = new
@@ -197,22 +200,6 @@ def _committed(
     return outcome
 
 
-def _answered(course: Course, outcome: Retraining) -> Decision:
-    """Return the decision, with a person's yes where one was asked; GateError for a no, or none in time."""
-    request, decision = course.request, outcome.decision
-    asks = request.gates and request.on_unclear == "ask"
-    doubts = outcome.doubts(course.arrival, request.ask_above) if asks else {}
-    if not doubts:
-        return decision
-    question = ask(outcome, course.name, doubts, request.answer_within)
-    answer = question.answer
-    if answer is None and question.seconds > 0:
-        raise WaitingError(f"{question.pending} The same request goes on then.")
-    if answer is None or not answer.approve:
-        raise refused(course.split.name, f"{question.refusal} Another run_label (--run-label) asks again.")
-    return run(retraining.record_decision, course.split, outcome.run_id, replace(decision, answer=answer.words))
-
-
 def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Growth, Audit | None]:
     """Return the champion's split, extended by the new rows, or a first one; and what was looked at.
 
@@ -222,8 +209,12 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
     with saying("splitting"):
         path = from_anywhere(data)
         plan = plan_of(spec, path)
-        if champion is not None:
-            _fetch_split(champion, spec.name)
+        split_id, here = champion and champion.tags.get("evenfold.split_id"), splits_of(Home.here(), spec.name).values()
+        if split_id and all(read_header(each)["split_id"] != split_id for each in here):
+            try:  # what the champion stands on was made in another home, as where this is a new container's
+                read_split(split_id)
+            except SplitError as error:  # whether another line may be taken is said by whoever looks for this one
+                tell([str(error)])
         folder = newest(Home.here(), plan.spec, champion, on_refused)
         arrival, notes = None, []
         if folder is not None:
@@ -246,16 +237,6 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
                 notes.append(f"{why} A new split was made.")
         first = run(stage_split, data, spec, staged)
         return Growth(split=first, added=first.n_rows, notes=notes), arrival
-
-
-def _fetch_split(champion: Champion, name: str) -> None:
-    """Load what the champion stands on where this home has not made it, as that of a new container has not."""
-    split_id = champion.tags.get("evenfold.split_id")
-    if split_id and all(read_header(each)["split_id"] != split_id for each in splits_of(Home.here(), name).values()):
-        try:
-            read_split(split_id)
-        except SplitError as error:  # whether another line may be taken is said by whoever looks for this one
-            tell([str(error)])
 
 
 def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:

@@ -12,7 +12,7 @@ import pandas as pd
 from evenfold.estimates import Choice, Estimate, EvaluationError, ModelSpec, choose, choose_by_draws, chosen_inside
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_fold
-from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried
+from evenfold.tasks.outcomes import Evaluated, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.studies import record_tuning
 from evenfold.tasks.runtime.progress import SAY, say, saying, setting
 from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
@@ -106,7 +106,7 @@ def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:
 
 def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request) -> NestedChoice:
     """Choose anew for every split by what its training rows say, and score what was chosen on its test rows."""
-    work = work_of(split, trials[0].recipe)
+    work, n = work_of(split, trials[0].recipe), split.n_splits
     if work.in_time_order:  # by predictions of the training rows that were made when those were the future
         predictions = [trial.evaluated.predictions for trial in trials]
         judged = _with_tested_past(split, work)
@@ -114,8 +114,18 @@ def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request)
             i: [frame[frame["row"].isin(work.pair(i)[0])] for frame in (frame_of(files[:i]) for files in predictions)]
             for i in judged
         }
-    else:
-        judged, inside = split.splits(), _inner_predictions(split, trials, request.time_limit)
+    else:  # by predictions of the training rows by models that did not see them
+        judged, calls = split.splits(), [(split, i, trial.recipe) for trial in trials for i in split.splits()]
+        rows: dict[int, pd.DataFrame] = {}
+        say("choosing inside the folds", 0, len(calls))
+        for number, done in finished_each(fit_fold, calls, of="inside", time_limit=request.time_limit):
+            fits, (_, i, recipe) = trials[number // n].fits, calls[number]
+            if done.error is not None:
+                raise EvaluationError(f"inside split {i}, configuration {recipe.params!r}: {done.error}")
+            rows[number] = pd.read_parquet(done.value.predictions.path)
+            fits.states += ["cached" if done.cached else "fitted"] * done.value.n_fits
+            say("choosing inside the folds", len(rows), len(calls))
+        inside = {i: [rows[t * n + i] for t in range(len(trials))] for i in judged}
     simplest = request.one_standard_error
     chosen = [chosen_inside(metric, work.problem, inside[i], one_standard_error=simplest) for i in judged]
     results = [trials[winner].evaluated.fits[i] for i, winner in zip(judged, chosen, strict=True)]
@@ -132,22 +142,6 @@ def _with_tested_past(split: SplitRef, work: Work) -> list[int]:
             judged.append(i)
         tested[test] = True
     return judged
-
-
-def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float | None) -> dict[int, list[pd.DataFrame]]:
-    """Return, of each split, each configuration's predictions of the training rows by models that did not see them."""
-    calls = [(split, i, trial.recipe) for trial in trials for i in split.splits()]
-    results: dict[int, FitResult] = {}
-    say("choosing inside the folds", 0, len(calls))
-    for number, done in finished_each(fit_fold, calls, of="inside", time_limit=time_limit):
-        fits, (_, i, recipe) = trials[number // split.n_splits].fits, calls[number]
-        if done.error is not None:
-            raise EvaluationError(f"inside split {i}, configuration {recipe.params!r}: {done.error}")
-        results[number] = done.value
-        fits.states += ["cached" if done.cached else "fitted"] * done.value.n_fits
-        say("choosing inside the folds", len(results), len(calls))
-    predictions = {number: pd.read_parquet(result.predictions.path) for number, result in results.items()}
-    return {i: [predictions[t * split.n_splits + i] for t in range(len(trials))] for i in split.splits()}
 
 
 def _require_nestable(split: SplitRef, work: Work) -> None:

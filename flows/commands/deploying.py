@@ -17,24 +17,25 @@ from .terminal import Answer, option
 
 KINDS = PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
+# A run outlasts minutes without Prefect's server, which answers 500 while its database is away.
+PATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "8", "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504"}
+# Where results and records lie is for every run of a home the same; a password is for the worker or its pool (secrets).
+TAKEN_ALONG = ("EVENFOLD_RESULTS", "EVENFOLD_ALLOWED_MODULES", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME")
 
 
-def template(kind: str, env: dict[str, str], project: Path, image: str) -> Mapping[str, object]:
-    """Return what a run is told (job variables), by the type of the pool that it goes to: one of ``KINDS``."""
+def job_variables(kind: str, image: str, retries: int | None = None) -> Mapping[str, object]:
+    """Return what a run of this folder is told, by the type of the pool that it goes to: one of ``KINDS``."""
+    env = PATIENT | {each: os.environ[each] for each in (*PATIENT, *TAKEN_ALONG) if os.environ.get(each)}
+    env |= {} if retries is None else {"PREFECT_FLOWS_DEFAULT_RETRIES": str(retries)}
+    project = str(Path.cwd())
     if kind == PROCESS:
-        return {"env": env, "working_dir": str(project)}
+        return {"env": env | {"EVENFOLD_HOME": str(Home.here().path)}, "working_dir": project}
     inside = env | {"EVENFOLD_HOME": HOME_IN_A_CONTAINER, "EVENFOLD_DATA_ROOTS": PROJECT_IN_A_CONTAINER}
     job = {"image": image, "env": inside, "image_pull_policy": "IfNotPresent"}
     if kind == KUBERNETES:
         return job
     volumes = [f"evenfold:{HOME_IN_A_CONTAINER}", f"{project}:{PROJECT_IN_A_CONTAINER}:ro"]
     return job | {"volumes": volumes, "container_create_kwargs": {"working_dir": PROJECT_IN_A_CONTAINER}}
-
-
-# A run outlasts minutes without Prefect's server, which answers 500 while its database is away.
-PATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "8", "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504"}
-# Where results and records lie is for every run of a home the same; a password is for the worker or its pool (secrets).
-TAKEN_ALONG = ("EVENFOLD_RESULTS", "EVENFOLD_ALLOWED_MODULES", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME")
 
 
 def deploy(
@@ -70,8 +71,8 @@ def deploy(
         kind = _pool(client, pool)
         deployment = published.to_deployment(
             name, parameters=request.model_dump(mode="json", exclude_unset=True), tags=tags,
-            description=f"evenfold: {flow} {title}.", work_pool_name=pool, work_queue_name=queue,
-            paused=bool(earlier and earlier.paused), job_variables=_variables(kind, image, retries), schedule=schedule,
+            description=f"evenfold: {flow} {title}.", work_pool_name=pool, work_queue_name=queue, schedule=schedule,
+            paused=bool(earlier and earlier.paused), job_variables=job_variables(kind, image, retries),
             # Of two runs that record the same evaluation at once each might make a run of it, so the other waits.
             concurrency_limit=ConcurrencyLimitConfig.model_validate({"limit": 1, "collision_strategy": "ENQUEUE"}),
         )  # fmt: skip
@@ -110,16 +111,6 @@ def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: 
     ]
     facts = {"deployment": title, "id": str(current.id), "what": what, "pool": pool, "type": kind, "paused": paused}
     return Answer(facts | {"changes": changes}, "\n".join(words))
-
-
-def _variables(kind: str, image: str, retries: int | None) -> Mapping[str, object]:
-    """Return the job variables of a deployment that is made in this folder."""
-    variables = PATIENT | {each: os.environ[each] for each in (*PATIENT, *TAKEN_ALONG) if os.environ.get(each)}
-    if retries is not None:
-        variables["PREFECT_FLOWS_DEFAULT_RETRIES"] = str(retries)
-    if kind == PROCESS:
-        variables["EVENFOLD_HOME"] = str(Home.here().path)
-    return template(kind, variables, Path.cwd(), image)
 
 
 def _schedule(cron: str | None, timezone: str, active: bool) -> Any:

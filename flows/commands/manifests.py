@@ -78,29 +78,23 @@ def verify(manifest: ManifestFolder) -> Answer:
 
     Example: evenfold verify .evenfold/splits/flights/1.0
     """
-    verification = manifests.verify(manifest)
-    verification = _with_looks(verification, Home.here()) if verification.intact else verification
+    verification, home = manifests.verify(manifest), Home.here()
+    split = manifests.read_manifest(manifest) if verification.intact else None
+    # Where rows are locked, the ledger of the looks at them is read too; a home without a record has none.
+    if split and split.membership.locked.size and (home.is_recorded or (home.path / "looks").exists()):
+        from evenfold.tasks.record.studies import damages_of_looks
+
+        looks, sentences = damages_of_looks(home, split)
+        whole = f"the ledger of {amount(looks, 'look')} at the locked rows is whole"
+        proved = [] if sentences else [whole if looks else "nobody looked at the locked rows"]
+        damages = [manifests.Damage(file="looks", message=sentence) for sentence in sentences]
+        update = {"intact": not damages, "damages": damages, "proved": [*verification.proved, *proved]}
+        verification = verification.model_copy(update=update)
     lines = [f"{verification.folder}: {'intact' if verification.intact else 'damaged'}"]
     lines += [f"  damaged  {damage.message}" for damage in verification.damages]
     lines += [f"  proved   {each}" for each in verification.proved]
     lines += [f"  not proved: {each}" for each in verification.not_proved]
     return Answer(verification, "\n".join(lines), failed=not verification.intact)
-
-
-def _with_looks(verification: manifests.Verification, home: Home) -> manifests.Verification:
-    """Return a verification with what the ledger of looks at the locked rows shows; as it is where nobody looked."""
-    manifest = manifests.read_manifest(verification.folder)
-    if not manifest.membership.locked.size or not (home.is_recorded or (home.path / "looks").exists()):
-        return verification
-    from evenfold.tasks.record.studies import damages_of_looks
-
-    looks, damages = damages_of_looks(home, manifest)
-    if damages:
-        of_looks = [manifests.Damage(file="looks", message=sentence) for sentence in damages]
-        return verification.model_copy(update={"intact": False, "damages": [*verification.damages, *of_looks]})
-    whole = f"the ledger of {amount(looks, 'look')} at the locked rows is whole"
-    sentence = whole if looks else "nobody looked at the locked rows"
-    return verification.model_copy(update={"proved": [*verification.proved, sentence]})
 
 
 def diff(

@@ -106,8 +106,3 @@ SHOWN: dict[type, Callable[[Words, Any], None]] = {
     SplitOutcome: show_split, ExtendOutcome: show_split, Audit: show_audit, Leaderboard: show_leaderboard,
     Planned: lambda console, planned: console.say(planned.summary),
 }  # fmt: skip
-
-
-def show(console: Words, result: Any) -> None:
-    """Print a result as those of its type are read."""
-    SHOWN.get(type(result), show_outcome)(console, result)

@@ -151,7 +151,20 @@ def folds(
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
-    about = {"counts": _counts(counts), "seed": seed or 0, "strategy": strategy}
+    try:
+        match re.split(r"(\.\.|:)", counts):
+            case [low, "..", high]:  # eight, evenly apart
+                numbers = sorted({int(low) + (int(high) - int(low)) * step // 7 for step in range(8)})
+            case [low, ":", high, ":", step]:
+                numbers = list(range(int(low), int(high) + 1, int(step)))
+            case _:
+                numbers = [int(part) for part in counts.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 2:
+        write = "write 5..100, 5:100:5 (every fifth), or 5,10,20"
+        raise SplitError(f"--k {counts!r} names no numbers of folds, which are 2 or more; {write}.")
+    about = {"counts": numbers, "seed": seed or 0, "strategy": strategy}
     return _told(data, "number of folds", estimates.fold_count_study, about, output, fields)
 
 
@@ -167,27 +180,6 @@ def strategies(
     n_splits = 5 if n_splits is None else n_splits
     about = {"n_splits": n_splits, "n_seeds": n_seeds, "seed": seed or 0, "strategy": strategy}
     return _told(data, "ways of stratifying", estimates.stratification_study, about, output, fields)
-
-
-def _counts(text: str) -> list[int]:
-    """Return the numbers of folds in ``5..100`` (eight, evenly apart), ``5:100:5`` (every fifth) or ``5,10,20``.
-
-    Raises SplitError for what is written otherwise, and where it names none or fewer than 2 folds.
-    """
-    try:
-        match re.split(r"(\.\.|:)", text):
-            case [low, "..", high]:
-                counts = sorted({int(low) + (int(high) - int(low)) * step // 7 for step in range(8)})
-            case [low, ":", high, ":", step]:
-                counts = list(range(int(low), int(high) + 1, int(step)))
-            case _:
-                counts = [int(part) for part in text.split(",")]
-    except ValueError:
-        counts = []
-    if not counts or min(counts) < 2:
-        write = "write 5..100, 5:100:5 (every fifth), or 5,10,20"
-        raise SplitError(f"--k {text!r} names no numbers of folds, which are 2 or more; {write}.")
-    return counts
 
 
 def _told(

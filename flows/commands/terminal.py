@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import typer
 from evenfold.reports.terminal import Words
@@ -94,9 +94,9 @@ class Answer:
         elif self.words is not None:
             self.words(out, self.came)
         else:
-            from .show import show  # which loads what pages are made of
+            from .show import SHOWN, show_outcome  # which load what pages are made of
 
-            show(out, self.came)
+            SHOWN.get(type(self.came), show_outcome)(out, self.came)
 
 
 def show_json(out: Words, came: Any) -> None:
@@ -153,7 +153,15 @@ def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
     """Return a parameter as Typer takes it."""
     name, default = parameter.name, parameter.default
     required = default is parameter.empty
-    kind: Any = _as_typed(get_args(parameter.annotation)[0], flag)
+    declared, kind = get_args(parameter.annotation)[0], cast(Any, str)
+    parts = [declared] if get_origin(declared) is Literal else get_args(declared) or [declared]
+    kinds = [part for part in parts if part is not type(None)]
+    if flag.example or any(get_origin(part) is Sequence for part in kinds):
+        kind = list[str]
+    elif not any(get_origin(part) is Literal for part in kinds):
+        kind = next((part for part in kinds if part in (bool, int, float, str, Path)), str)
+    elif len(kinds) == 1:  # else a word, or what else it may be
+        kind = kinds[0]
     words, takes = escape(flag.words), flag.argument or flag.takes or None
     if flag.argument:
         kind = Annotated[kind, typer.Argument(metavar=takes, help=words, callback=flag.read)]
@@ -166,17 +174,6 @@ def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
     if not required and (default == "" or not isinstance(default, (bool, str, int, float, Path))):
         default = None
     return parameter.replace(kind=parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-def _as_typed(kind: Any, flag: Flag) -> Any:
-    """Return the type of what is typed at a terminal for a parameter of this type."""
-    parts = [kind] if get_origin(kind) is Literal else get_args(kind) or [kind]
-    kinds = [part for part in parts if part is not type(None)]
-    if flag.example or any(get_origin(part) is Sequence for part in kinds):
-        return list[str]
-    if any(get_origin(part) is Literal for part in kinds):
-        return kinds[0] if len(kinds) == 1 else str  # a word, or what else it may be
-    return next((part for part in kinds if part in (bool, int, float, str, Path)), str)
 
 
 def _values_of(flag: str, texts: list[str], example: str) -> dict[str, Any]:

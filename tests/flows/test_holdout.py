@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -153,13 +154,12 @@ def test_neither_another_name_nor_a_deleted_ledger_gives_a_look_back(home: Home)
 
 
 def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Home) -> None:
-    from evenfold.flows.commands.manifests import _with_looks
-    from evenfold.manifests import verify
+    from evenfold.flows.commands.manifests import verify
 
     asked = {"spec": SPEC, "model": MODEL, "engine": "plain", "on": "holdout"}
     looks = [evaluate(table(), **asked, reason=f"release {i}") for i in range(2)]
-    found, ledger = verify(looks[0].split.uri), next((home.path / "looks").iterdir())
-    assert "the ledger of 2 looks at the locked rows is whole" in _with_looks(found, home).proved
+    folder, ledger = Path(looks[0].split.uri), next((home.path / "looks").iterdir())
+    assert "the ledger of 2 looks at the locked rows is whole" in verify(folder).came.proved
     text = ledger.read_text()
     for forged, said in (
         (text.replace("release 0", "release 9"), "was changed"),
@@ -168,14 +168,14 @@ def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Home) -
         ("", r"lacks look 1 \(run .*, look 2 \(run"),
     ):
         ledger.write_text(forged)
-        made = _with_looks(found, home)
+        made = verify(folder).came
         assert not made.intact
         assert re.search(said, made.damages[0].message), made.damages
         if said == "was changed":  # and is found before the next look
             with pytest.raises(EvaluationError, match=said):
                 evaluate(table(), **asked, reason="once more")
     ledger.unlink()
-    assert not _with_looks(found, home).intact
+    assert not verify(folder).came.intact
 
 
 def test_two_looks_are_compared_row_by_row(home: Home) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from evenfold.estimates import ModelError, ModelSpec
 from evenfold.flows import evaluate, split, tune
-from evenfold.flows.requests import recipe_of
 from evenfold.manifests import specification
 from evenfold.manifests.fields import LockedPart
 from evenfold.splitters import SplitError
@@ -102,7 +101,7 @@ def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(mad
         ({"metrics": ["mae"]}, {"metrics": []}, {"metrics": ()}),
         ({"positive": 1}, {"positive": 0}, {"positive": 0}),
         ({"threshold": 0.3}, {"threshold": None}, {"threshold": 0.3}),
-        ({"params": {"alpha": 1}}, {"params": {}}, {"params": {"alpha": 1}}),
+        ({"params": {"alpha": 1}}, {"model_params": {}}, {"params": {"alpha": 1}}),
         (
             {},
             {"threshold": "0.3", "balance": "class_weight"},
@@ -113,7 +112,8 @@ def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(mad
 )
 def test_a_field_of_the_model_that_is_given_is_taken_even_if_it_is_empty(before: Any, given: Any, after: Any) -> None:
     """An empty list names nothing, and None leaves the field as it was; both left it."""
-    assert recipe_of({"estimator": RIDGE} | before, **given) == ModelSpec(estimator=RIDGE, **after)
+    request = evaluate.request_type.read({"data": "rows.parquet", "model": {"estimator": RIDGE} | before, **given})
+    assert request.recipe == ModelSpec(estimator=RIDGE, **after)
 
 
 def test_an_empty_list_of_features_is_refused_before_anything_is_fitted(home: Home, no_fit: None) -> None:

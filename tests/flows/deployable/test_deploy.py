@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from evenfold.flows import cli
-from evenfold.flows.commands.deploying import deploy, template
+from evenfold.flows.commands.deploying import PATIENT, deploy, job_variables
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from prefect import get_client
@@ -103,16 +103,18 @@ def test_each_variable_is_one_that_the_pools_worker_knows(kind: str, package: st
     """Prefect leaves out, without a word, what a pool's type does not declare."""
     reason = f"{package} is not installed; make partners installs it"
     known = getattr(pytest.importorskip(package, reason=reason), worker).get_default_base_job_template()
-    given = template(kind, {"A": "b"}, Path("/srv/models"), "us/evenfold:1")
+    given = job_variables(kind, "us/evenfold:1")
     assert set(given) <= set(known["variables"]["properties"])
 
 
-def test_a_pool_names_the_passwords_of_its_runs(prefect_home: Home) -> None:
+def test_a_pool_names_the_passwords_of_its_runs(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """As secret blocks of Prefect's, which a worker looks up for each run, beside what the deployment takes along."""
     Secret(value="geheim").save("mlflow-password", overwrite=True)
     pool = ProcessWorker.get_default_base_job_template()
     named = {"MLFLOW_TRACKING_PASSWORD": "{{ prefect.blocks.secret.mlflow-password }}"}
     pool["variables"]["properties"]["env"]["default"] = named
-    along = template("process", {"MLFLOW_TRACKING_URI": "http://mlflow:5000"}, Path.cwd(), None)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow:5000")
+    along = job_variables("process", "")
     given = asyncio.run(ProcessJobConfiguration.from_template_and_values(pool, along)).env
-    assert given == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", "MLFLOW_TRACKING_PASSWORD": "geheim"}
+    taken = PATIENT | {"MLFLOW_TRACKING_URI": "http://mlflow:5000", "EVENFOLD_HOME": str(prefect_home.path)}
+    assert given == taken | {"MLFLOW_TRACKING_PASSWORD": "geheim"}
