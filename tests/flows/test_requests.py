@@ -99,7 +99,7 @@ def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(mad
     [
         ({"exclude": ["a"]}, {"exclude": []}, {"exclude": ()}),
         ({"metrics": ["mae"]}, {"metrics": []}, {"metrics": ()}),
-        ({"positive": 1}, {"positive": 0}, {"positive": 0}),
+        ({"positive": "no"}, {"positive": ""}, {"positive": ""}),
         ({"threshold": 0.3}, {"threshold": None}, {"threshold": 0.3}),
         ({"params": {"alpha": 1}}, {"model_params": {}}, {"params": {"alpha": 1}}),
         (
