@@ -136,7 +136,12 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         """Yield the (train, test) pairs of checked rows."""
 
     def part_codes(self) -> dict[str, int]:
-        """Return the code of each named part."""
+        """Return the code of each named part; SplitError where ``parts`` holds something else than shares by name."""
+        if not isinstance(self.parts, Mapping | None):
+            raise SplitError(
+                f"parts={self.parts!r}; name two or more with their shares, such as {{'train': 0.8, 'test': 0.2}}, or "
+                "give a parameter of your own that means something else another name."
+            )
         return codes_of(self.parts) if self.parts else {}
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:

@@ -131,9 +131,13 @@ def test_numbers_of_numpy_are_numbers(
     write_manifest(manifest, tmp_path / "split")
 
 
-@pytest.mark.parametrize("splitter", [PredefinedPairs(5), PredefinedPairs([1, 2]), BalancedKFold(effort=np.arange(2))])
+OWN = type("Own", (KFold,), {"parts": 3})()  # what a team's own strategy may call a number
+ODD = [PredefinedPairs(5), PredefinedPairs([1, 2]), BalancedKFold(effort=np.arange(2)), OWN]
+
+
+@pytest.mark.parametrize("splitter", ODD)
 def test_a_parameter_of_another_kind_is_answered_in_a_sentence(splitter: Splitter) -> None:
-    with pytest.raises(SplitError, match=r"given_pairs|effort"):
+    with pytest.raises(SplitError, match=r"given_pairs|effort|parts=3"):
         list(splitter.split(np.zeros(30)))
 
 
