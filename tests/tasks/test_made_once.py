@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from evenfold.flows import Evaluation, evaluate
-from evenfold.manifests import measure
+from evenfold.manifests import measure, verify
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, audit_split, split
 from evenfold.tasks.record.splits import read_split, record_split, split_run_of
 from evenfold.tasks.record.tracker import SEEN, tracker_of
-from evenfold.tasks.splits import newest
+from evenfold.tasks.splits import newest, stage_split
 from evenfold.tasks.steps import finished_here
 from mlflow.tracking import MlflowClient
 from small import small
@@ -65,6 +65,16 @@ def test_parts_in_another_order_are_another_split_whatever_was_decided_before(
     manifest = Path(before.uri, "manifest.json")
     manifest.write_text(manifest.read_text().replace('"params": {"parts"', '"params": {"damaged"'))
     assert decided("rows", "train", "test").split_id == before.split_id
+
+
+def test_a_retraining_makes_a_damaged_version_anew_in_its_place(home: Home, tmp_path: Path) -> None:
+    small().to_parquet(tmp_path / "rows.parquet")
+    made = split.fn(str(tmp_path / "rows.parquet"), key="id", target="y", name="rows")
+    spec = made.stored().spec
+    Path(made.uri, "assignments-0000.parquet").write_bytes(b"")
+    anew = stage_split.fn(made.data, spec, str(home.splits / "rows" / ".writing"))
+    assert (anew.uri, anew.staged, anew.split_id) == (made.uri, "", made.split_id)
+    assert verify(anew.uri).intact
 
 
 def test_a_record_of_a_split_that_broke_off_is_completed_by_what_rests_on_it(home: Home, tmp_path: Path) -> None:
