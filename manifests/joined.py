@@ -98,7 +98,7 @@ class Joined:
         """Raise SplitError where a column has holes in rows that do not wait."""
         column = self.column(name)
         values = column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column
-        self.manifest.spec.require_complete(pa.table({name: values}))
+        self.manifest.spec.require_complete(pa.table({name: values}), decided=True)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of the data in its canonical type, or its pseudonyms; SplitError where there is none."""

@@ -27,6 +27,7 @@ LET_WAIT = (
     "drop those rows, or let them wait outside of every split: with a key, --missing-target wait (missing_target: wait "
     "in a specification)."
 )
+DECIDED = "fill them in; their folds are decided, and only a split made anew can do without those rows."
 ALONE = (
     "drop those rows, or let each stand alone, as a group of its own: --missing-group alone (missing_group: alone in a "
     "specification)."
@@ -265,16 +266,18 @@ class SplitSpec(Strict):
         strategy = strategy_of({"strategy": self.strategy, "params": self.params}, self.seed)
         return Crossed(strategy, random_state=self.seed) if self.group_mode == "cross" else strategy
 
-    def require_complete(self, table: pa.Table) -> None:
+    def require_complete(self, table: pa.Table, decided: bool = False) -> None:
         """Raise SplitError where a canonical column misses values, or has infinite or enormous ones, counting them.
 
         With ``missing_group: alone`` groups may be missing; they are only compared, so any finite number will do.
+        ``decided``: the rows have folds, and can neither be dropped nor wait.
         """
         groups, alone = self.columns.grouped, self.missing_group == "alone"
-        mends = {self.columns.target: LET_WAIT} | dict.fromkeys(groups, ALONE)
+        mends = {} if decided else {self.columns.target: LET_WAIT} | dict.fromkeys(groups, ALONE)
+        usual = DECIDED if decided else "drop or fill those rows first."
         for name, column in zip(table.column_names, table.columns, strict=True):
             if column.null_count and not (alone and name in groups):
-                require_present(to_numpy(column), f"column {name!r}", mends.get(name, "drop or fill those rows first."))
+                require_present(to_numpy(column), f"column {name!r}", mends.get(name, usual))
             require_years(column, name)
             if pa.types.is_floating(column.type):
                 enormous = pc.greater(pc.abs(column), np.finfo(np.float64).max if name in groups else ENORMOUS)

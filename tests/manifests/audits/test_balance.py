@@ -137,8 +137,11 @@ def test_a_large_offset_hides_nothing() -> None:
 def test_a_target_with_a_hole_is_refused(hole: Any) -> None:
     manifest, frame = of_folds([0, 0, 1, 1], target=[0.0, 1.0, 2.0, 10.0])
     frame = frame.assign(target=frame["target"].astype(object).mask(frame["id"] == 2, hole).astype(float))
-    with pytest.raises(SplitError, match=r"'target' is (missing|infinite) .*in 1 of 4 rows \(first at row 1"):
+    with pytest.raises(
+        SplitError, match=r"'target' is (missing|infinite) .*in 1 of 4 rows \(first at row 1"
+    ) as refused:
         measure(manifest, frame)
+    assert "wait" not in str(refused.value), "they are decided"
 
 
 def test_a_part_is_measured_against_what_was_asked() -> None:
