@@ -23,7 +23,7 @@ from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import step
 
-from .versions import REPLACES, WITHDRAWN, Tags, require_signed_version, signed_decision, who_and_why
+from .versions import REPLACES, WITHDRAWN, Tags, decision_in, require_signed_version, signed_decision, who_and_why
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -100,7 +100,7 @@ class RegisteredModel:
         """Return the comparisons of its retrainings that began ``before`` one, the oldest first; see ``read_looks``."""
         began, looks = f" AND attributes.start_time < {before.info.start_time}" if before else "", []
         for run in reversed(list(self.retrainings(began))):
-            if decision := Tags.of(run.data.tags, f"run {run.info.run_id}").decision:
+            if decision := decision_in(run):
                 day, ours = _start_of(run), signed_decision(run)
                 looks.append(EarlierLook.of(ours, day) if ours else EarlierLook(day, decision.spent))
         return looks

@@ -174,7 +174,13 @@ def signed_decision(run: Run) -> Decision | None:
     """Return the decision of a retraining, None where this home and its team made none for that run as it is now."""
     tags, run_id = run.data.tags, run.info.run_id
     ours = is_signed("decision", {"run": run_id, "decision": tags.get(DECISION)}, [tags.get(SIGNATURE)])
-    return Tags.of(tags, f"run {run_id}").decision if ours else None
+    return decision_in(run) if ours else None
+
+
+def decision_in(run: Run) -> Decision | None:
+    """Return the decision that a retraining's run names, whoever made it; its other tags are not read."""
+    tags = {name: value for name, value in run.data.tags.items() if name == DECISION}
+    return Tags.of(tags, f"run {run.info.run_id}").decision
 
 
 @dataclass(frozen=True)
