@@ -95,7 +95,8 @@ class ByContent(CachePolicy):
     """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
 
     What is whole in the content store is a hit of Prefect's. Where ``result_storage`` or ``cache_expiration`` of the
-    user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged.
+    user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged. It is for steps
+    of evenfold's: on any other task Prefect logs that there is no key, and nothing is kept.
     """
 
     def compute_key(
@@ -103,8 +104,10 @@ class ByContent(CachePolicy):
     ) -> str | None:
         """Return the key of these inputs; None where nothing is kept, or they are bad: the task then says why."""
         key, body = None, task_ctx.task.fn
+        if not isinstance(body, Body):  # which Prefect logs
+            raise TypeError(f"ByContent finds no key for {task_ctx.task.name}; give it a policy such as INPUTS.")
         with suppress(EvenfoldError):
-            if isinstance(body, Body) and body.key_of:
+            if body.key_of:
                 key = body.key_of(**inputs)
         if key is None:
             return None

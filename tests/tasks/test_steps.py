@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, read_champion, record_evaluation, split
-from evenfold.tasks.steps import finished_here, run, running, step
+from evenfold.tasks.steps import ByContent, finished_here, run, running, step
 from prefect import Task, flow, task, unmapped
 from prefect.cache_policies import INPUTS, NO_CACHE
 from prefect.states import State
@@ -80,6 +80,14 @@ def test_a_key_of_the_users_own_is_not_taken_for_ours(folds: SplitRef) -> None:
         first, second = states(fit_fold.with_options(**options), folds)
         assert first.is_completed(), (options, first.message)
         assert (second.name, second.result().score) == ("Cached", first.result().score), options
+
+
+def test_our_policy_on_a_task_of_anothers_says_that_it_keeps_nothing(
+    prefect_home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = task(lambda: 1, name="mine", cache_policy=ByContent())
+    assert flow(lambda: mine(), name="asks", persist_result=False)() == 1
+    assert "ByContent finds no key for mine" in caplog.text
 
 
 def test_what_prefect_is_told_of_its_cache_holds_for_what_the_store_keeps(folds: SplitRef) -> None:
