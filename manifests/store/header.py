@@ -148,18 +148,18 @@ def other_identity(held: Header, new: Header) -> str | None:
 
 def prove_files(header: Header, folder: Path) -> None:
     """Raise SplitError where a file that ``header`` lists is absent or has other bytes, or one is there unlisted."""
-    if names := unlisted(header, folder):
-        raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(names)}; {REMEDY}")
+    if wrong := unlisted(header, folder):
+        raise SplitError(" ".join(wrong.values()))
     require_readable(folder / entry["path"] for entry in header["files"])  # a link among them leads anywhere
     for entry in header["files"]:
         prove_file(folder / entry["path"], entry)
 
 
-def unlisted(header: Header, folder: Path) -> list[str]:
-    """Return the files of ``folder`` that a reader would take for parts of the manifest, and that it does not list."""
-    return sorted(
-        {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {each["path"] for each in header["files"]}
-    )
+def unlisted(header: Header, folder: Path) -> dict[str, str]:
+    """Return what is said of each file in ``folder`` that would be read as a part of a manifest, and is not listed."""
+    names = {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {each["path"] for each in header["files"]}
+    said = "is not listed in manifest.json; remove it, or restore the folder from its MLflow run."
+    return {name: f"{folder / name} {said}" for name in sorted(names)}
 
 
 def prove_file(file: Path, entry: ListedFile) -> None:

@@ -81,8 +81,8 @@ def _damaged_files(folder: Path, header: Header) -> Iterator[Damage]:
         else:
             if block or file.stat().st_size != entry["bytes"]:
                 yield _differs(f"manifest.json does not say of {name} what its undamaged bytes hold")
-    for name in unlisted(header, folder):
-        yield Damage(file=name, message=f"{name} is not listed in manifest.json; remove it.")
+    for name, message in unlisted(header, folder).items():
+        yield Damage(file=name, message=message)
 
 
 def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
