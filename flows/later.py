@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import Answered, Confusion, EvaluationError, FoldScore, ModelError, Problem
-from evenfold.estimates.metrics.record import Responses, confidence, describe_classes
-from evenfold.estimates.metrics.registry import depends_on_model, metric_of
-from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
-from evenfold.estimates.models.encoding import feature_table, kind_of
-from evenfold.estimates.models.fit import predictions_of, reason_with_advice
+from evenfold.estimates import Confusion, FoldScore, ModelError, Problem
+from evenfold.estimates.metrics.record import Responses, confidence
+from evenfold.estimates.models.encoding import later_features
+from evenfold.estimates.models.fit import defined_scores, predictions_of, reason_with_advice
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
-from evenfold.splitters.errors import SplitError, amount, cause_of, listed, shown
+from evenfold.splitters.errors import SplitError, cause_of, listed, shown
 from evenfold.splitters.naming import changed
 from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final
@@ -89,7 +86,7 @@ def score_later(
     later = _fitted(run_id, data, training_data, "pass later rows alone")
     problem, recipe = _problem(later, metrics), later.recipe
     predictions = predictions_of(problem, np.arange(problem.n), later.answers, name=later.name)
-    on_test, undefined = _scores(later, problem)
+    on_test, undefined = defined_scores(problem, later.answers, later.name)
     moved = changed(recipe.code, recipe.model.code) if recipe.code else []
     since = f"{listed(moved)} changed since run {recipe.run_id[:8]}, whose promise is of the code before."
     notes = [*([since] if moved else []), *later.untold, *undefined]
@@ -115,36 +112,6 @@ def score_later(
 MEANT = "if they are meant, say known_rows=True (--known-rows)"
 
 
-def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:
-    """Return the scores that are defined, and a sentence on each other, or not of every class; at least one is."""
-    on_test: dict[str, float] = {}
-    weighing = problem.y if problem.weights is None else problem.y[problem.weights > 0]
-    answered = Answered(later.answers, problem.y, problem.classes, problem.weights)
-    for metric in problem.model.metrics:
-        loss = metric_of(metric).loss
-        if not depends_on_model(metric, weighing, problem.classes):
-            continue
-        if loss is None:
-            with suppress(EvaluationError):
-                of_rows = replace(answered, classes=(), held=True)
-                on_test |= scores_of([metric], of_rows, name=f"the rows of {later.name}", side="test")
-        elif hasattr(later.answers, loss.reads) and answered.mass.any():  # the model knows the classes that lack rows
-            value = loss.score(answered.mean(loss.of(answered)))
-            on_test |= {metric: value} if np.isfinite(value) else {}
-    held = describe_classes(weighing) if problem.classes else amount(np.unique(weighing).size, "different value")
-    undefined = [
-        f"{metric_of(metric).title} is not defined on {later.name} ({amount(weighing.size, 'row')} of {held})"
-        for metric in problem.model.metrics
-        if metric not in on_test
-    ]
-    if not on_test:
-        raise EvaluationError(f"{'; '.join(undefined)}; score by another metric (--metric), or more rows.")
-    means = [metric_of(metric).title for metric in on_test if is_mean_of_classes(metric)]
-    if means and np.unique(weighing).size < len(problem.classes):
-        undefined += [f"{'; '.join(means)}: of the {held} of {len(problem.classes)} that {later.name} holds"]
-    return on_test, [f"{sentence}." for sentence in undefined]
-
-
 def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | None) -> _Later:
     """Return the model and the later rows; SplitError that ends in ``remedy`` for known ones, unless that is None."""
     home = prepare_environment()
@@ -156,7 +123,8 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     table = read_table(path, types=types).replace_schema_metadata(None).to_pandas()
     name = Path(path).name
     untold = _require_new(table, work.manifest, name, remedy) if remedy else []
-    X = _features(table, work.problem.features, work.problem.X)
+    require_columns([*work.problem.features], [str(column) for column in table.columns])
+    X = later_features(table, work.problem.X)
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", ["all rows"])
@@ -168,22 +136,6 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
         raise ModelError(f"the model of run {run_id} cannot predict the rows of {name}: {refusal}") from cause_of(error)
     content = sha256(Path(path)) if Path(path).is_file() else digest_json(stamp(path))
     return _Later(recipe, work, table, answers, name, content, untold)
-
-
-def _features(table: pd.DataFrame, features: Sequence[str], training: pd.DataFrame) -> pd.DataFrame:
-    """Return the features of later rows as the model was given them; ModelError where one is of another kind."""
-    require_columns(list(features), [str(name) for name in table.columns])
-    held, now = ({name: kind_of(frame[name]) for name in features} for frame in (training, table))
-    # By what a column held in training, where dates were made numbers.
-    later = {"number": ("number", "date"), "text": ("text",), "category": ("category", "text")}
-    for name in features:
-        if now[name] not in ("empty", *later[held[name]]):
-            raise ModelError(f"feature {name!r} holds {now[name]} now, and {held[name]} where the model was trained.")
-    X = feature_table(table, {name: "date" if now[name] == "date" else kind for name, kind in held.items()})
-    for name in [name for name, kind in held.items() if kind == "category"]:
-        levels = training[name].cat.categories
-        X[name] = table[name].where(table[name].isin(levels)).astype(training[name].dtype).array
-    return X
 
 
 def _require_new(table: pd.DataFrame, manifest: Manifest, name: str, remedy: str) -> list[str]:

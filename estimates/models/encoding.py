@@ -111,6 +111,21 @@ def feature_table(table: pd.DataFrame, kinds: dict[str, Kind]) -> pd.DataFrame:
     return pd.DataFrame(ready, index=pd.RangeIndex(len(table)))
 
 
+def later_features(table: pd.DataFrame, training: pd.DataFrame) -> pd.DataFrame:
+    """Return the features of later rows as a model of ``training`` was given them; ModelError for another kind."""
+    held, now = ({str(name): kind_of(frame[name]) for name in training} for frame in (training, table))
+    # By what a column held in training, where dates were made numbers.
+    later = {"number": ("number", "date"), "text": ("text",), "category": ("category", "text")}
+    for name in held:
+        if now[name] not in ("empty", *later[held[name]]):
+            raise ModelError(f"feature {name!r} holds {now[name]} now, and {held[name]} where the model was trained.")
+    X = feature_table(table, {name: "date" if now[name] == "date" else kind for name, kind in held.items()})
+    for name in [name for name, kind in held.items() if kind == "category"]:
+        levels = training[name].cat.categories
+        X[name] = table[name].where(table[name].isin(levels)).astype(training[name].dtype).array
+    return X
+
+
 def plain_numbers(column: pd.Series) -> NDArray[Any]:
     """Return a column of numbers as a NumPy array: integers and booleans where none is missing, else float64."""
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -12,8 +13,9 @@ import numpy as np
 import pandas as pd
 import sklearn
 from evenfold.estimates.errors import EvaluationError, ModelError
-from evenfold.estimates.metrics.record import Responses, codes_of, confidence, describe_classes
-from evenfold.estimates.metrics.scoring import scores_of
+from evenfold.estimates.metrics.record import Answered, Responses, codes_of, confidence, describe_classes
+from evenfold.estimates.metrics.registry import depends_on_model, metric_of
+from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
 from evenfold.estimates.models.corrections import CodedLabels
 from evenfold.estimates.models.encoding import encoding_step, encodings
 from evenfold.estimates.models.estimators import class_weight_names, fit_with, target_transformer
@@ -21,7 +23,7 @@ from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.models.spec import Balance, ModelSpec
 from evenfold.estimates.results import FoldScore, hearing, permutation_importance
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
-from evenfold.splitters.errors import cause_of, is_deployed, reason_of
+from evenfold.splitters.errors import amount, cause_of, is_deployed, reason_of
 from evenfold.splitters.naming import distribution_of
 from evenfold.splitters.numbers import digest_json
 from evenfold.splitters.untrusted import FUNCTION, resolve
@@ -293,6 +295,39 @@ def predictions_of(
     if problem.weights is not None:
         columns["weight"] = problem.weights[test]
     return pd.DataFrame(columns)
+
+
+def defined_scores(problem: Problem, answers: Responses, name: str) -> tuple[dict[str, float], list[str]]:
+    """Return the scores of answers for all rows that are defined, and a sentence on each other, or not of every class.
+
+    ``name``: of the rows. Raises EvaluationError where no metric is defined.
+    """
+    on_test: dict[str, float] = {}
+    weighing = problem.y if problem.weights is None else problem.y[problem.weights > 0]
+    answered = Answered(answers, problem.y, problem.classes, problem.weights)
+    for metric in problem.model.metrics:
+        loss = metric_of(metric).loss
+        if not depends_on_model(metric, weighing, problem.classes):
+            continue
+        if loss is None:
+            with suppress(EvaluationError):
+                of_rows = replace(answered, classes=(), held=True)
+                on_test |= scores_of([metric], of_rows, name=f"the rows of {name}", side="test")
+        elif hasattr(answers, loss.reads) and answered.mass.any():  # the model knows the classes that lack rows
+            value = loss.score(answered.mean(loss.of(answered)))
+            on_test |= {metric: value} if np.isfinite(value) else {}
+    held = describe_classes(weighing) if problem.classes else amount(np.unique(weighing).size, "different value")
+    undefined = [
+        f"{metric_of(metric).title} is not defined on {name} ({amount(weighing.size, 'row')} of {held})"
+        for metric in problem.model.metrics
+        if metric not in on_test
+    ]
+    if not on_test:
+        raise EvaluationError(f"{'; '.join(undefined)}; score by another metric (--metric), or more rows.")
+    means = [metric_of(metric).title for metric in on_test if is_mean_of_classes(metric)]
+    if means and np.unique(weighing).size < len(problem.classes):
+        undefined += [f"{'; '.join(means)}: of the {held} of {len(problem.classes)} that {name} holds"]
+    return on_test, [f"{sentence}." for sentence in undefined]
 
 
 def score_key(model: ModelSpec, *, membership: str, fingerprint: str, **others: Any) -> str:
