@@ -41,7 +41,6 @@ class Trial:
     """One configuration on every fold."""
 
     params: dict[str, object]
-    recipe: ModelSpec
     fits: Fits
     evaluated: Evaluated
 
@@ -73,7 +72,13 @@ def tune(request: Request) -> Tuning:
         _require_nestable(ref, work)
     tried = configurations(request.grid, request.n_random, work.manifest.spec.seed)
     recipe, metric = judged_by(work.problem, request.metric)
-    trials = _trials(ref, recipe, tried, request)
+    trials = []
+    for number, params in enumerate(tried, start=1):
+        with saying(f"configuration {number} of {len(tried)}"), setting(SAY, lambda *_: None):
+            fits = fit_splits(ref, with_params(recipe, params), interval=interval, time_limit=request.time_limit)
+        if fits.errors:
+            raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
+        trials.append(Trial(params, fits, fits.evaluated(interval=interval, level=level)))
     choice = _chosen(work, trials, metric, one_standard_error=simplest, level=level)
     inside = _nested(ref, trials, metric, request) if request.nested else None
     results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
@@ -83,13 +88,13 @@ def tune(request: Request) -> Tuning:
     )  # fmt: skip
     winner = trials[choice.chosen]
     require_level_gap(ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
-    look = look_at_holdout(split, winner.recipe, request) if request.on == "holdout" else None
-    of_metric, fits = [trial.of(metric) for trial in trials], [trial.fits for trial in trials]
+    look = look_at_holdout(split, winner.fits.model, request) if request.on == "holdout" else None
+    of_metric = [trial.of(metric) for trial in trials]
     return Tuning(
-        **asdict(choice), split=ref, metric=metric, run_id=run_id, look=look, nested=inside, model=winner.recipe,
+        **asdict(choice), split=ref, metric=metric, run_id=run_id, look=look, nested=inside, model=winner.fits.model,
         configurations=[trial.params for trial in trials],
         scores=[score.value for score in of_metric], spreads=[score.sd for score in of_metric],
-        n_fits=sum(each.n_fits for each in fits), n_cached=sum(each.n_cached for each in fits),
+        n_fits=sum(trial.fits.n_fits for trial in trials), n_cached=sum(trial.fits.n_cached for trial in trials),
     )  # fmt: skip
 
 
@@ -106,7 +111,7 @@ def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:
 
 def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request) -> NestedChoice:
     """Choose anew for every split by what its training rows say, and score what was chosen on its test rows."""
-    work, n = work_of(split, trials[0].recipe), split.n_splits
+    work, n = work_of(split, trials[0].fits.model), split.n_splits
     if work.in_time_order:  # by predictions of the training rows that were made when those were the future
         predictions = [trial.evaluated.predictions for trial in trials]
         judged = _with_tested_past(split, work)
@@ -115,7 +120,7 @@ def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request)
             for i in judged
         }
     else:  # by predictions of the training rows by models that did not see them
-        judged, calls = split.splits(), [(split, i, trial.recipe) for trial in trials for i in split.splits()]
+        judged, calls = split.splits(), [(split, i, trial.fits.model) for trial in trials for i in split.splits()]
         rows: dict[int, pd.DataFrame] = {}
         say("choosing inside the folds", 0, len(calls))
         for number, done in finished_each(fit_fold, calls, of="inside", time_limit=request.time_limit):
@@ -155,16 +160,3 @@ def _require_nestable(split: SplitRef, work: Work) -> None:
             f"no split trains on a row that an earlier one tests ({split.n_splits:,} splits), so there is nothing to "
             "choose by inside them; use a shorter gap, or more or longer splits."
         )
-
-
-def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], request: Request) -> list[Trial]:
-    """Return every configuration on every fold, with its intervals as they are asked for."""
-    trials, interval, level = [], request.interval, request.level
-    for number, params in enumerate(tried, start=1):
-        model = with_params(recipe, params)
-        with saying(f"configuration {number} of {len(tried)}"), setting(SAY, lambda *_: None):
-            fits = fit_splits(split, model, interval=interval, time_limit=request.time_limit)
-        if fits.errors:
-            raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
-        trials.append(Trial(params, model, fits, fits.evaluated(interval=interval, level=level)))
-    return trials
