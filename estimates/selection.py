@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import sqrt
 
 import numpy as np
@@ -26,6 +27,15 @@ TEST_ROWS_ALONE = (
     "What choosing flatters is measured draw by draw, by the test rows of one draw alone: it is taken off rather too "
     "much than too little. The interval is the corrected resampled t."
 )
+
+
+def configurations(grid: Mapping[str, Sequence[object]], n_random: int | None, seed: int) -> list[dict[str, object]]:
+    """Return the parameters to try: every combination of the grid, or ``n_random`` of them in random order."""
+    every = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    if n_random is None or n_random >= len(every):
+        return every
+    # The first of one random order (11: of choosing): asking for more keeps those that were tried.
+    return [every[i] for i in Stream(seed, 11).permutation(len(every))[:n_random].tolist()]
 
 
 @dataclass(frozen=True)

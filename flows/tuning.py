@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import asdict, dataclass
 from math import nan
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, EvaluationError, ModelSpec, choose, choose_by_draws, chosen_inside
-from evenfold.splitters import SplitError, Stream
+from evenfold.estimates.selection import configurations
+from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.outcomes import Evaluated, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.studies import record_tuning
@@ -25,15 +25,6 @@ from .flow import flow
 from .outcomes import Tuning
 from .requests import Request, checked, judged_by
 from .splitting import split_of
-
-
-def configurations(grid: dict[str, list[Any]], n_random: int | None, seed: int) -> list[dict[str, object]]:
-    """Return the parameters to try: every combination of the grid, or ``n_random`` of them in random order."""
-    every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    if n_random is None or n_random >= len(every):
-        return every
-    # The first of one random order (11: of choosing): asking for more keeps those that were tried.
-    return [every[i] for i in Stream(seed, 11).permutation(len(every))[:n_random].tolist()]
 
 
 @dataclass(frozen=True)
