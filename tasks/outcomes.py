@@ -210,13 +210,15 @@ class FinalModel(Outcome):
         """Return the bytes that the signature covers."""
         return self.model_dump(include={"key", "n_train", "learnt"}) | {"sha256": self.file.sha256}
 
-    def is_ours(self) -> bool:
-        """Return whether this home or its team fitted it, and its file is where they keep it: no other is opened."""
-        return self.file.name == f"models/{self.key}.skops" and is_signed("model", self.claim, [self.signature])
+    @property
+    def content(self) -> bytes | None:
+        """The file as this home or its team wrote it; None where neither did, or it is another: no such is opened."""
+        is_ours = self.file.name == f"models/{self.key}.skops" and is_signed("model", self.claim, [self.signature])
+        return signed_file(self.file.path, self.file.sha256) if is_ours else None
 
     def intact(self) -> bool:
         """Return whether it is ours, and the file is still what was written."""
-        return self.is_ours() and signed_file(self.file.path, self.file.sha256) is not None
+        return self.content is not None
 
 
 # Where the fit of a fold comes from: the store, this run, nowhere for it failed; or it is still to be made.

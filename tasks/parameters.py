@@ -84,12 +84,13 @@ def _build(build: Any) -> Any:
     from evenfold.splitters.naming import named
     from evenfold.splitters.untrusted import FEATURES, resolve
 
-    if not (build is None or isinstance(build, str) or inspect.isroutine(build)):
+    if build is None:
+        return None
+    if not (isinstance(build, str) or inspect.isroutine(build)):
         kind = type(build).__name__
         raise SplitError(f"a value of type {kind} is no function; pass build(train, test) or build(frame).")
     path = named(build) if callable(build) else build
-    if path is not None:
-        resolve(path, FEATURES)  # before anything is fitted
+    resolve(path, FEATURES)  # before anything is fitted
     return path
 
 

@@ -132,7 +132,8 @@ def looked_up(plan: Plan, data: str, staged: Path | None = None, again: bool = F
     """Return the version that holds this decision: made before, under this name or another, or now.
 
     A name's folder is what grows, so each gets its own; what is damaged is made anew. ``staged``: where a new one lies
-    until it is committed, and nothing else is written. ``again``: nothing that was made before counts as that.
+    until it is committed, and nothing else is written. ``again``: nothing that was made before counts as that. Raises
+    SplitError where the holdout is asked for with another budget of looks than it was locked with.
     """
     home, name = Home.here(), plan.spec.name
     if bucket := bucket_of(home):
@@ -149,20 +150,15 @@ def looked_up(plan: Plan, data: str, staged: Path | None = None, again: bool = F
             aside.mkdir()
             earlier.rename(aside / version)
         folder, reused = write(manifest.altered(version=version), home.splits, staged), same is not None
-    _require_budget(folder, plan)
-    forget_plans()
-    return SplitRef.of(StoredManifest(folder), data, reused, staged).asked(plan.spec)
-
-
-def _require_budget(folder: Path, plan: Plan) -> None:
-    """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
     before, now = StoredManifest(folder).spec.holdout, plan.spec.holdout
     if before and now and before.budget != now.budget:
         raise SplitError(
-            f"the holdout of {plan.spec.name} {folder.name} was locked with a budget of "
-            f"{before.budget or 'any number of'} looks, and {now.budget or 'any number'} are asked for now; keep the "
-            "budget, or give the split a new name (which may lower it and never raise it)."
+            f"the holdout of {name} {folder.name} was locked with a budget of {before.budget or 'any number of'} "
+            f"looks, and {now.budget or 'any number'} are asked for now; keep the budget, or give the split a new name "
+            "(which may lower it and never raise it)."
         )
+    forget_plans()
+    return SplitRef.of(StoredManifest(folder), data, reused, staged).asked(plan.spec)
 
 
 def table_of(split: SplitRef) -> str:

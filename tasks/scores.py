@@ -68,10 +68,10 @@ def aggregate(
     n, n_splits = sum(len(fit.splits) for fit in results), work.manifest.n_splits
     if n < n_splits and not errors:
         errors = [f"{n} of {n_splits} splits are given, and the estimates are of these alone."]
-    evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
+    evaluated = unaggregated(split, work.problem.model, results, apparent, errors, interval, level)
     whole = [evaluated.apparent.predictions.path] if evaluated.apparent else []
     predictions = frame_of(files) if (files := evaluated.predictions or whole) else pd.DataFrame()
-    conclusion, levels = _estimates_of(evaluated, predictions, work, refits, interval, level)
+    conclusion, levels = _estimates_of(evaluated, predictions, work, refits)
     if not evaluated.errors:
         draws = [fit.predictions.path for fit in evaluated.draws]
         table = frame_of(draws) if draws else pd.DataFrame([asdict(score) for score in evaluated.scores])
@@ -79,8 +79,7 @@ def aggregate(
         seconds = float((table["seconds_fit"] + table["seconds_score"]).median())
         remember(preimage_of_fits(work, interval if refits else None, seconds))
     confusion = estimates.Confusion.of(work.problem, predictions, not evaluated.predictions)
-    update = {"estimates": conclusion, "levels": levels, "confusion": confusion}
-    return evaluated.model_copy(update=update | {"interval": interval, "level": level})
+    return evaluated.model_copy(update={"estimates": conclusion, "levels": levels, "confusion": confusion})
 
 
 def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
@@ -114,7 +113,7 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
 
 def unaggregated(
     split: SplitRef, model: ModelSpec, results: Sequence[FitResult], apparent: FitResult | None = None,
-    errors: Sequence[str] = (),
+    errors: Sequence[str] = (), interval: str = "auto", level: float = 0.95,
 ) -> Evaluated:  # fmt: skip
     """Return the results of fits without the estimates, as where too many failed."""
     work = work_of(split, model)
@@ -122,7 +121,7 @@ def unaggregated(
     return Evaluated(
         split=split, fingerprint=work.fingerprint, model=problem.model, task=problem.task,
         features=list(problem.features), left_out=problem.left_out, encoded=problem.encodings,
-        fits=list(results), apparent=apparent, errors=list(errors),
+        fits=list(results), apparent=apparent, errors=list(errors), interval=interval, level=level,
     )  # fmt: skip
 
 
@@ -240,11 +239,11 @@ def estimate_of_one_model(
 
 
 def _estimates_of(
-    evaluated: Evaluated, predictions: pd.DataFrame, work: Work, refits: Sequence[FitResult], interval: str,
-    level: float,
-) -> tuple[list[Estimate], list[LevelScore]]:  # fmt: skip
+    evaluated: Evaluated, predictions: pd.DataFrame, work: Work, refits: Sequence[FitResult]
+) -> tuple[list[Estimate], list[LevelScore]]:
     """Return estimates, and scores of levels to balance on; ``predictions``: of draws those of the fit on all rows."""
     problem, splitter, attributes = work.problem, work.manifest.splitter, work.attributes
+    interval, level = evaluated.interval, evaluated.level
     levels: list[LevelScore] = []
     if not evaluated.draws:
         if attributes:

@@ -90,7 +90,15 @@ class Bucket:
                 f"EVENFOLD_RESULTS is a bucket ({protocol}://) and what speaks it is not installed; "
                 f"pip install {package}."
             ) from None
-        self._require_create_only()
+        mark, name = self.here / ".creates-only", f"probes/{uuid4().hex}"
+        if not mark.exists():  # tried once for each mirror
+            if not self._put(name, b"once", "create") or self._put(name, b"twice", "create"):
+                raise SplitError(
+                    f"{self.url} overwrites an object that is there already, so two machines could decide one version "
+                    "of a split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all "
+                    "machines see."
+                )
+            write_aside(mark, lambda aside: aside.write_bytes(b""))
 
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
@@ -142,19 +150,6 @@ class Bucket:
         """Remove a version of a split; what other machines have fetched of it they keep."""
         with self._reached(), suppress(FileNotFoundError):
             self.store.rm_file(f"{self.place}/splits/{folder.parent.name}/{folder.name}.zip")
-
-    def _require_create_only(self) -> None:
-        """Raise SplitError where an object can be put twice; tried once for each mirror."""
-        mark = self.here / ".creates-only"
-        if mark.exists():
-            return
-        name = f"probes/{uuid4().hex}"
-        if not self._put(name, b"once", "create") or self._put(name, b"twice", "create"):
-            raise SplitError(
-                f"{self.url} overwrites an object that is there already, so two machines could decide one version of a "
-                "split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all machines see."
-            )
-        write_aside(mark, lambda aside: aside.write_bytes(b""))
 
     def _get(self, name: str) -> bytes | None:
         with self._reached():

@@ -310,44 +310,36 @@ def _digest(*places: NDArray[np.int64]) -> str:
     return hashlib.sha256(b"".join(rows.astype("<i8").tobytes() for rows in places)).hexdigest()
 
 
-def _asked_pairs(work: Work, method: str) -> list[Pair]:
-    if work.manifest.kind == "draws" or method in ("auto", "none"):
-        return []
-    frames, scores = [], []
-    for i in range(work.manifest.n_splits):
-        (repeat, fold), (train, test) = work.manifest.membership.split_name(i), work.pair(i)
-        frames.append(pd.DataFrame({"row": test, "repeat": repeat, "fold": fold}))
-        scores.append(FoldScore("", repeat, fold, {}, {}, train.size, test.size, 0.0, 0.0))
-    rows, seed = pd.concat(frames, ignore_index=True), work.manifest.spec.seed
-    for metric in work.problem.model.metrics:
-        evidence = Evidence(
-            estimates.metric_of(metric), work.problem, scores, rows, ordered=work.in_time_order, seed=seed
-        )
-        if further := estimates.further_splits(evidence, method):
-            return further
-    return []
-
-
 def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
     """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
 
     As positions in the problem, by the split, the seed and ``purpose`` alone; repeats follow those of the split.
     SplitError where its strategy has no other folds.
     """
-    if purpose not in work.further:
-        pairs = _asked_pairs(work, purpose) if isinstance(purpose, str) else _repeated_pairs(work, purpose)
-        work.further[purpose] = pairs
-    return work.further[purpose]
-
-
-def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
-    rows = work.at_hand(work.manifest.in_use.unlocked)
-    folds = manifests.further_folds(work.manifest, work.roles.take(pa.array(rows)), n_repeats)
-    return [
-        (rows[folds[:, repeat] != fold], rows[folds[:, repeat] == fold])
-        for repeat in range(folds.shape[1])
-        for fold in range(work.manifest.n_splits // work.manifest.membership.n_repeats)
-    ]
+    if purpose in work.further:
+        return work.further[purpose]
+    manifest, pairs = work.manifest, list[Pair]()
+    if isinstance(purpose, int):
+        rows = work.at_hand(manifest.in_use.unlocked)
+        folds = manifests.further_folds(manifest, work.roles.take(pa.array(rows)), purpose)
+        pairs = [
+            (rows[folds[:, repeat] != fold], rows[folds[:, repeat] == fold])
+            for repeat in range(folds.shape[1])
+            for fold in range(manifest.n_splits // manifest.membership.n_repeats)
+        ]
+    elif manifest.kind != "draws" and purpose not in ("auto", "none"):
+        frames, scores = [], []
+        for i in range(manifest.n_splits):
+            (repeat, fold), (train, test) = manifest.membership.split_name(i), work.pair(i)
+            frames.append(pd.DataFrame({"row": test, "repeat": repeat, "fold": fold}))
+            scores.append(FoldScore("", repeat, fold, {}, {}, train.size, test.size, 0.0, 0.0))
+        tested, seed = pd.concat(frames, ignore_index=True), manifest.spec.seed
+        for metric in map(estimates.metric_of, work.problem.model.metrics):  # the first that asks for some
+            evidence = Evidence(metric, work.problem, scores, tested, ordered=work.in_time_order, seed=seed)
+            if pairs := estimates.further_splits(evidence, purpose):
+                break
+    work.further[purpose] = pairs
+    return pairs
 
 
 def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:

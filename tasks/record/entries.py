@@ -125,7 +125,7 @@ def named_apart(labels: Iterable[str]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     taken: set[str] = set()
-    for label in labels:
+    for label in dict.fromkeys(labels):
         plain = re.sub(r"[^\w .-]", "_", label)[:60]
         plain = "_" if plain in ("", ".", "..") else plain  # which a path cannot end in
         numbered = (f"{plain} {number}" for number in itertools.count(2))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
+from evenfold.estimates import EvaluationError, FoldScore, importance_table
 from evenfold.manifests import digest_json
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.pictures import score_pictures
@@ -150,8 +150,16 @@ class _Record:
             key = run_key(kind="partial", of=key)  # what is of every split stays as it is
         failure = failure_of(of.errors, split.n_splits) if of.errors and not of.estimates else ""
         page, pictures = self._page(), score_pictures(self.scores, of.estimates)
-        artifacts = _artifacts(of) | {f"scores/{metric}.svg": each.file() for metric, each in pictures.items()}
-        artifacts |= {"report.html": page.html()}  # before the run is there: what fails leaves none behind
+        artifacts: dict[str, object] = {  # before the run is there: what fails leaves none behind
+            "report.html": page.html(),
+            "estimates.json": [asdict(estimate) for estimate in of.estimates],
+            "features.json": {"used": of.features, "encoded": of.encoded, "left_out": of.left_out},
+            **{f"scores/{metric}.svg": each.file() for metric, each in pictures.items()},
+        }
+        if of.levels:
+            artifacts["levels.json"] = [asdict(score) for score in of.levels]
+        if not (importance := importance_table(of.scores)).empty:  # which MLflow's pages show
+            artifacts["importance.json"] = json.loads(importance.to_json(orient="split", index=False))
         entry = self._entry(key, self.code | of_some | ({} if failure else {CONTENT: self.content}))
         with tracker.run(entry) as run_id:
             if not failure:
@@ -179,7 +187,13 @@ class _Record:
             for number, score in zip(numbers, self.scores, strict=True):
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
-        metrics = entries.estimate_metrics(of.estimates) | _level_metrics(of.levels)
+        metrics = entries.estimate_metrics(of.estimates)
+        for attribute, title in named_apart(each.attribute for each in of.levels).items():
+            levels = [each for each in of.levels if each.attribute == attribute]
+            names = named_apart(each.level for each in levels)
+            metrics |= {
+                f"by/{title}/{names[each.level]}/{each.metric}": each.value for each in levels if each.value is not None
+            }
         traits = {"stratified": self.work.manifest.splitter.needs.y != "ignored", "ordered": self.work.in_time_order}
         about_run: dict[str, object] = {
             "split_run_id": self.split_run, "record": "evaluation", "run_label": self.label,
@@ -232,26 +246,3 @@ class _Record:
             with tracker.run(child, parent=run_id) as fold:
                 if model := self.models.get(score.name):
                     keep_model(tracker, fold, model, str(recipe.estimator))
-
-
-def _artifacts(evaluation: Evaluated) -> dict[str, object]:
-    used, importance = {"used": evaluation.features}, importance_table(evaluation.scores)  # which MLflow's pages show
-    files: dict[str, object] = {
-        "estimates.json": [asdict(estimate) for estimate in evaluation.estimates],
-        "features.json": used | {name: getattr(evaluation, name) for name in ("encoded", "left_out")},
-        "levels.json": [asdict(score) for score in evaluation.levels],
-    }
-    if not importance.empty:
-        files["importance.json"] = json.loads(importance.to_json(orient="split", index=False))
-    return {name: value for name, value in files.items() if value or name == "estimates.json"}
-
-
-def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
-    figures: dict[str, float] = {}
-    for attribute, title in named_apart(dict.fromkeys(score.attribute for score in levels)).items():
-        own = [score for score in levels if score.attribute == attribute]
-        names = named_apart(dict.fromkeys(score.level for score in own))
-        figures |= {
-            f"by/{title}/{names[each.level]}/{each.metric}": each.value for each in own if each.value is not None
-        }
-    return figures

@@ -39,29 +39,25 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
         from evenfold.manifests import read_manifest
         from evenfold.tasks.runtime.home import in_silence
 
-        artifact = self.artifact or f"runs:/{self._run_id()}/split"
+        artifact = self.artifact
+        if not artifact:
+            if (place := URI.fullmatch(self.uri)) is None:
+                raise SplitError(f"{self.uri!r} names no split; write evenfold://<name>/<version>.")
+            spec = f"{place['name']}@{place['version']}"
+            # Evaluations on it name the run that records it too.
+            wanted = f"tags.`evenfold.spec` = '{spec}' AND tags.`evenfold.split_run_id` != ''"
+            runs = mlflow.search_runs(
+                filter_string=wanted, max_results=1, output_format="list", search_all_experiments=True
+            )
+            if not runs:
+                store = mlflow.get_tracking_uri()
+                raise SplitError(f"the MLflow store {store} records no split {spec}; set the tracking URI.")
+            artifact = f"runs:/{runs[0].data.tags['evenfold.split_run_id']}/split"
         with in_silence():
             manifest = read_manifest(mlflow.artifacts.download_artifacts(artifact_uri=artifact))
         if self.split_id and manifest.split_id != self.split_id:
             raise SplitError(f"{artifact} holds {manifest.split_id[:12]}, and {self.uri} is {self.split_id[:12]}.")
         return manifest
-
-    def _run_id(self) -> str:
-        """Return the run that records the split; evaluations on it name it too."""
-        import mlflow
-
-        place = URI.fullmatch(self.uri)
-        if place is None:
-            raise SplitError(f"{self.uri!r} names no split; write evenfold://<name>/<version>.")
-        spec = f"{place['name']}@{place['version']}"
-        wanted = f"tags.`evenfold.spec` = '{spec}' AND tags.`evenfold.split_run_id` != ''"
-        runs = mlflow.search_runs(
-            filter_string=wanted, max_results=1, output_format="list", search_all_experiments=True
-        )
-        if not runs:
-            store = mlflow.get_tracking_uri()
-            raise SplitError(f"the MLflow store {store} records no split {spec}; set the tracking URI.")
-        return str(runs[0].data.tags["evenfold.split_run_id"])
 
     @staticmethod
     def _can_resolve(raw_source: Any) -> bool:

@@ -115,7 +115,8 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
             "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
         )
     model = RegisteredModel(Tracker(home), intent.name)
-    version, run = model.version_of(intent.run_id), model.client.get_run(intent.run_id)
+    run = model.client.get_run(intent.run_id)
+    version = model.version_of(run.data.tags.get(RUN_KEY, intent.run_id))
     # One that was killed before it was signed is signed by the same month; nobody loads it as it is.
     if version is not None and any(tag.startswith(SIGNATURE) for tag in version.tags):
         require_signed_version(version)

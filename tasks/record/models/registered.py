@@ -110,9 +110,8 @@ class RegisteredModel:
         home = self.tracker.home
         return locked(home.locks, f"aliases/{home.tracking_uri}/{self.name}")
 
-    def version_of(self, run_id: str) -> ModelVersion | None:
-        """Return the version that the run of a retraining registered, None where it has not."""
-        key = self.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
+    def version_of(self, key: str) -> ModelVersion | None:
+        """Return the version that the retraining of this key registered, None where it has not."""
         return next((each for each in self.versions.values() if each.tags.get(RUN_KEY) == key), None)
 
     def require_champion(self, decision: Decision | None, own: ModelVersion | None) -> None:

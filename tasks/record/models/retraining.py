@@ -220,7 +220,7 @@ def register_model(
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
-        version = registered.version_of(run_id)
+        version = registered.version_of(tags[RUN_KEY])
         registered.require_champion(decision, version)
         version = version or _new_version(registered, run_id, work.problem, final, tags, decision)
         versions.sign_version(client, version, tags)  # as what we made: one that is something else stays refused
@@ -248,7 +248,7 @@ def _new_version(
     # the process, which is the user's.
     about = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": words}
     own = client.create_model_version(registered.name, model.artifact_location, **about)
-    first = registered.version_of(run_id) or own
+    first = registered.version_of(tags[RUN_KEY]) or own
     if str(first.version) != str(own.version):
         client.delete_model_version(registered.name, str(own.version))
     return first

@@ -27,7 +27,7 @@ from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
 from evenfold.tasks.record.entries import CODE, PREDICTIONS, RECIPE, code_in
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import Settings, in_silence
-from evenfold.tasks.runtime.signing import is_signed, sign, signed_file
+from evenfold.tasks.runtime.signing import is_signed, sign
 from pydantic import Field, Json, ValidationError
 
 if TYPE_CHECKING:
@@ -241,8 +241,7 @@ def load_final(final: FinalModel) -> tuple[Any, list[str]]:
 
     Raises UntrustedNameError unless this home or its team fitted it, before anything of the file is looked at.
     """
-    content = signed_file(final.file.path, final.file.sha256) if final.is_ours() else None
-    if content is None:
+    if (content := final.content) is None:
         raise UntrustedNameError(
             f"the model {final.key[:16]} among the results was not signed by this home, or was changed since, and is "
             "not loaded; set EVENFOLD_SIGNING_KEY to the key of whoever fitted it, or fit it again."
