@@ -15,9 +15,8 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import LOOKED_AT, require_memory
 from evenfold.manifests.tables.keys import WhichRows, waiting_rows
 from evenfold.manifests.tables.read import version_of
-from evenfold.splitters import SplitError
 from evenfold.splitters.base import modules_of_strategy, strategy_code
-from evenfold.splitters.errors import is_address
+from evenfold.splitters.errors import SplitError, is_address
 from evenfold.splitters.naming import code_of, installed
 from evenfold.tasks.preimages import Marks, Preimage, differences
 from evenfold.tasks.runtime.home import Home, Settings, from_anywhere, locked

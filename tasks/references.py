@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evenfold.manifests import Header, read_header
 from evenfold.manifests.store.header import VERSION as VERSION
-from evenfold.splitters import SplitError
-from evenfold.splitters.errors import meant
+from evenfold.splitters.errors import SplitError, meant
 from evenfold.tasks.runtime.home import Home, locked
 
 from evenfold import manifests

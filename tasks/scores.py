@@ -17,12 +17,11 @@ from evenfold.estimates import DrawScores, Estimate, EvaluationError, FoldScore,
 from evenfold.estimates.folds import best_baseline, no_better
 from evenfold.estimates.models.estimators import named_estimator
 from evenfold.estimates.promotion import ROLES, Difference, compare_draws
-from evenfold.manifests import Audit, SplitSpec, canonical_table, read_table, require_columns
+from evenfold.manifests import Audit, SplitSpec, canonical_table, is_numeric_target, read_table, require_columns
 from evenfold.manifests.audits.audit import CHECKS, LEARNING
-from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged
+from evenfold.manifests.audits.findings import MODEL_GATES, Found, Outcome, gates_with, judged, needed
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.plan import default_strategy
-from evenfold.manifests.store.state import is_numeric_target
 from evenfold.reports import verdict_of
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
@@ -84,8 +83,7 @@ def aggregate(
 
 def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
     """Return the largest difference of a score between two levels whose intervals do not overlap, in a sentence."""
-    if not levels:
-        raise NotAsked("no column to balance on is named")
+    needed(levels, "no column to balance on is named")
     widest = estimates.widest_gap(levels, metric)
     if widest is None:
         return None

@@ -18,8 +18,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
 from evenfold.estimates import EvaluationError
-from evenfold.splitters import EvenfoldError
-from evenfold.splitters.errors import is_deployed
+from evenfold.splitters.errors import EvenfoldError, is_deployed
 from evenfold.tasks.runtime.home import Settings, environment, redacted
 from evenfold.tasks.runtime.limits import ALONE, task_runner
 from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook

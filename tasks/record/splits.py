@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from evenfold.estimates import EvaluationError
-from evenfold.manifests import Audit, BalanceReport, Manifest, digest_json, measure, read_manifest
+from evenfold.manifests import Audit, BalanceReport, Manifest, digest_json, measure, read_manifest, source_of
 from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.stored import in_memory, settle
 from evenfold.manifests.tables.canonical import infer_type, listed
 from evenfold.manifests.tables.keys import WhichRows
-from evenfold.manifests.tables.read import source_of
 from evenfold.reports import Origin, Page, verdict_of
 from evenfold.reports.splits.data import see
 from evenfold.reports.splits.page import split_page

@@ -20,8 +20,7 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from evenfold.splitters import SplitError
-from evenfold.splitters.errors import SHOWN, is_address, without_secrets
+from evenfold.splitters.errors import SHOWN, SplitError, is_address, without_secrets
 from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evenfold.splitters import SplitError
-from evenfold.splitters.errors import is_deployed
+from evenfold.splitters.errors import SplitError, is_deployed
 
 from .home import Home, Settings, locked, write_aside
 

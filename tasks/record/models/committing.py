@@ -25,8 +25,7 @@ from evenfold.manifests import StoredManifest, digest_json, read_header
 from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.stored import STAGED, settle
 from evenfold.reports.texts import plain
-from evenfold.splitters import SplitError
-from evenfold.splitters.errors import shown
+from evenfold.splitters.errors import SplitError, shown
 from evenfold.tasks.outcomes import Outcome, SplitRef, committing_place
 from evenfold.tasks.record.entries import split_key
 from evenfold.tasks.record.models.retraining import Retraining

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
+from evenfold.estimates import Estimate, LevelScore, ModelError, ModelSpec, compare, fitted, metric_of
 from evenfold.estimates.intervals.months import Judgement, Month, blocks, judge, month_of
-from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Answered, Responses
 from evenfold.estimates.metrics.scoring import score
-from evenfold.estimates.models.fit import fitted
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged, needed
 from evenfold.manifests.growth.newcomers import TELLING

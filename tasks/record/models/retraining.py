@@ -15,15 +15,14 @@ from evenfold.manifests import Audit
 from evenfold.reports.evaluations.decisions import difference_words
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
-from evenfold.splitters import SplitError
-from evenfold.splitters.errors import Displayed
+from evenfold.splitters.errors import Displayed, SplitError
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, Outcome, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import Entry, coded, run_key, split_tags, unless_usual
 from evenfold.tasks.record.splits import origin_tags, split_run_of
-from evenfold.tasks.record.tracker import NOTE, RUN_KEY, tracker_of
+from evenfold.tasks.record.tracker import NOTE, RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
@@ -35,7 +34,6 @@ from .registered import CHALLENGER, RegisteredModel, RolledBack
 from .versions import ANSWERED, DECISION, SIGNATURE, WITHDRAWN
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
 OUTCOME = "retrain.json"
@@ -160,7 +158,7 @@ def open_retraining(
     prior = tracker.find(key)
     finished = prior if prior and prior.info.status == "FINISHED" else None
     if finished and (outcome := tracker.read_ours(finished.info.run_id, OUTCOME, Retraining)):
-        _require_let_in(tracker.client, split, outcome)
+        _require_let_in(tracker, split, outcome)
         return Opened(run_id=finished.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     tags = split_tags(split) | origin_tags() | code | {"evenfold.split_run_id": split_run_of(split)}
@@ -168,11 +166,11 @@ def open_retraining(
     return Opened(run_id=run_id, decision=versions.signed_decision(tracker.client.get_run(run_id)))
 
 
-def _require_let_in(client: MlflowClient, split: SplitRef, outcome: Retraining) -> None:
+def _require_let_in(tracker: Tracker, split: SplitRef, outcome: Retraining) -> None:
     """Raise SplitError where what a retraining came to was withdrawn with its generation of the split."""
     if not split.staged or outcome.registered is None or is_refreshing():
         return
-    tags, who = client.get_model_version(outcome.registered.name, outcome.registered.version).tags, ""
+    tags, who = tracker.client.get_model_version(outcome.registered.name, outcome.registered.version).tags, ""
     if WITHDRAWN in tags:
         with suppress(ValueError):  # somebody wrote there
             done = RolledBack.model_validate_json(tags[WITHDRAWN])

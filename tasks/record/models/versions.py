@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from evenfold.estimates import Estimate, ModelSpec
-from evenfold.estimates.promotion import Decision
+from evenfold.estimates import Decision, Estimate, ModelSpec
 from evenfold.manifests.store.header import sha256
-from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.errors import is_deployed
+from evenfold.splitters.errors import SplitError, is_deployed
 from evenfold.splitters.naming import changed, distribution_of, installed
-from evenfold.splitters.untrusted import ESTIMATOR, resolve
+from evenfold.splitters.untrusted import ESTIMATOR, UntrustedNameError, resolve
 from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
 from evenfold.tasks.record.entries import CODE, PREDICTIONS, RECIPE, code_in
 from evenfold.tasks.record.tracker import Tracker
