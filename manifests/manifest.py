@@ -164,13 +164,13 @@ class Manifest(Displayed):
     @cached_property
     def split_id(self) -> str:
         """The identity of the membership: independent of files, libraries and how it came about."""
-        used = self.in_use
-        digests = [] if self.kind == "labels" else [used.digest(i) for i in range(used.n_splits)]
-        if self.status.any():
+        used, codes = self.in_use, self.membership.codes
+        digests = [] if used.kind == "labels" else [used.digest(i) for i in range(used.n_splits)]
+        if self.changes and self.status.any():
             digests = [*digests, digest_codes(self.status)]
         # Codes as they were assigned, with the status apart: deleting a row moves none, and is another decision.
-        keys, codes = digest_keys(self.keys, self.n), digest_codes(self.membership.codes)
-        return digest_json({"kind": self.kind, "keys": keys, "codes": codes, "members": digests or None})
+        of = {"kind": used.kind, "keys": digest_keys(self.keys, len(codes)), "codes": digest_codes(codes)}
+        return digest_json(of | {"members": digests or None})
 
     @cached_property
     def locked_digest(self) -> str:
@@ -224,8 +224,7 @@ class Manifest(Displayed):
     @cached_property
     def in_use(self) -> Membership:
         """The membership with every row that is not active excluded (-3): what splits are made from."""
-        idle = self.status != ACTIVE
-        if not idle.any():
+        if not self.changes or not (idle := self.status != ACTIVE).any():
             return self.membership
         return replace(self.membership, codes=np.where(idle[:, None], EXCLUDED, self.membership.codes))
 

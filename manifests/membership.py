@@ -138,7 +138,7 @@ class Membership(ABC):
 
     def columns(self, rows: Ranks | slice) -> dict[str, pa.Array]:
         """Return the columns of the assignments file, of ``rows`` alone."""
-        return {fold_column(r): pa.array(np.ascontiguousarray(self.column(r)[rows])) for r in range(self.n_repeats)}
+        return {fold_column(r): pa.array(np.ascontiguousarray(self.codes[rows, r])) for r in range(self.n_repeats)}
 
     def files(self) -> dict[str, pa.Table]:
         """Return the files that hold what no row's code says; none for labels."""

@@ -24,7 +24,7 @@ from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs, requ
 from .spec import Columns, SplitSpec, name_of, read_spec, require_roles
 from .spill import require_room_to_decide, spilled
 from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
-from .store.stored import StoredManifest, write_manifest
+from .store.stored import StoredManifest, written
 from .tables.canonical import canonical_table, coded, column_types, digests_of, fingerprint, key_order, require_columns
 from .tables.frames import NO_ONE_TYPE
 from .tables.keys import key_table, key_values, label_ends, matured, with_keys
@@ -71,7 +71,7 @@ def decide(
         if engine not in ("auto", "memory"):
             raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
         return Plan(spec, data).decide()
-    return StoredManifest(write_manifest(planned(spec, data, engine=engine, memory=memory, to=to).decide(), to))
+    return written(planned(spec, data, engine=engine, memory=memory, to=to).decide(), to)
 
 
 def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
@@ -166,7 +166,7 @@ class Plan:
             self.algorithm["version"] = f"{self.splitter.version}{code}"
         if self.spec.holdout or self.spec.calibration:
             self.algorithm["locking"] = LOCKING_VERSION
-        shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
+        shared = self.spec.columns.shared_out if self.splitter.needs.y == "any" else []
         if len(shared) == 1 and self.types[shared[0]] == "float" and not is_numeric_target(self.table[shared[0]]):
             self.algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
         self.plan_id = self.spec.plan_id(self.types, self.fingerprint, self.algorithm)
@@ -330,7 +330,7 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     used += [columns.fold if needs.fixed else None, *(columns.coordinates if needs.coordinates else [])]
     used += [columns.time, columns.label_end] if spec.says_when_known else []
     used += [columns.target] if spec.missing_target == "wait" else []
-    return list(dict.fromkeys(name for name in used if name))
+    return list(dict.fromkeys(filter(None, used)))
 
 
 def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,10 +41,8 @@ def name_like(text: str) -> str:
     200 bytes of UTF-8, of a folder's 255. A name that is one already stays as it is.
     """
     composed = unicodedata.normalize("NFC", text)
-    plain = "".join(
-        letter if letter in "._-" or unicodedata.category(letter)[0] in "LMN" else "-" for letter in composed
-    )
-    plain = plain.lstrip("._-")[:100].encode()[:200].decode(errors="ignore")
+    letters = [letter if letter in "._-" or unicodedata.category(letter)[0] in "LMN" else "-" for letter in composed]
+    plain = "".join(letters).lstrip("._-")[:100].encode()[:200].decode(errors="ignore")
     return plain if plain == text else plain.rstrip("._-")
 
 
@@ -101,7 +99,7 @@ class Columns(Strict):
         return fields
 
     @model_validator(mode="after")
-    def _fit_together(self) -> Columns:
+    def _fits_together(self) -> Columns:
         if len(self.entities) == 1 or (self.entities and self.group):
             raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
         if self.coordinates and (len(self.coordinates) != 2 or len(set(self.coordinates)) != 2):
@@ -119,12 +117,12 @@ class Columns(Strict):
     @property
     def shared_out(self) -> list[str]:
         """The columns of which every fold is to have its share: those to stratify by, else the target, if any."""
-        return [name for name in (*self.stratify, None if self.stratify else self.target) if name]
+        return self.stratify or ([self.target] if self.target else [])
 
     def roles(self) -> list[str]:
         """Return every named column, each once."""
         names = [*self.key, self.target, *self.grouped, *self.stratify, self.time, self.label_end, self.fold]
-        return list(dict.fromkeys(name for name in (*names, *self.balance_on, *self.coordinates) if name))
+        return list(dict.fromkeys(filter(None, [*names, *self.balance_on, *self.coordinates])))
 
     def kept_from_models(self, listed: Collection[str] | None) -> list[str]:
         """Return the named columns that are no features: all, but for coordinates that a model lists."""
@@ -353,14 +351,14 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
     twice += [("key", name, "group") for name in columns.grouped if columns.key == [name]]
     for one, name, other in twice:
         raise SplitError(f"{name!r} is named as {one} and as {other}; name another column as {other}, or none.")
-    used: dict[str, tuple[list[str], str, Callable[[Needs], object]]] = {
-        "group": (columns.grouped, "keep groups whole", lambda its: its.groups),
-        "coordinates": (columns.coordinates, "look at where rows lie", lambda its: its.coordinates),
-        "stratify": (columns.stratify, "share anything out", lambda its: its.y != "ignored"),
-    }
-    for role, (names, use, reads) in used.items():
-        if names and not reads(needs):
-            able = [name for name, its in all_strategies().items() if reads(its.needs) is True and not its.needs.time]
+    for role, names, use, reads in (
+        ("group", columns.grouped, "keep groups whole", "groups"),
+        ("coordinates", columns.coordinates, "look at where rows lie", "coordinates"),
+        ("stratify", columns.stratify, "share anything out", "y"),
+    ):
+        if names and getattr(needs, reads) in (False, "ignored"):
+            others = {name: its.needs for name, its in all_strategies().items() if not its.needs.time}
+            able = [name for name, of in others.items() if getattr(of, reads) not in (False, "ignored", "optional")]
             column, are, them = ("column", "is", "it") if len(names) == 1 else ("columns", "are", "them")
             raise SplitError(
                 f"{strategy} does not {use}, and the {role} {column} {listed(map(repr, names))} {are} named; choose "

@@ -316,9 +316,8 @@ def strategy_of(value: Any, random_state: int = 0) -> Splitter:
             hint = meant(each, parameters, most=1) or f"it has {', '.join(sorted({*parameters} - {'random_state'}))}."
             raise SplitError(f"{strategy.__name__} has no parameter {each!r}; {hint}")
     params = ({"random_state": random_state} if "random_state" in parameters else {}) | dict(params)
-    missing = sorted(
-        each for each, default in parameters.items() if default is inspect.Parameter.empty and each not in params
-    )
+    needed = [each for each, default in parameters.items() if default is inspect.Parameter.empty]
+    missing = sorted({*needed} - {*params})
     if missing:
         names, them = " and ".join(missing), "it" if len(missing) == 1 else "them"
         raise SplitError(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def plain_numbers(value: Any) -> Any:
         return value
     inside = value.values() if isinstance(value, dict) else value
     plain = [plain_numbers(each) for each in inside]
-    if all(new is old for new, old in zip(plain, inside, strict=True)):
+    if all(map(is_, plain, inside)):
         return value
     return dict(zip(value, plain, strict=True)) if isinstance(value, dict) else type(value)(plain)
 

@@ -97,7 +97,8 @@ def write(manifest: manifests.Manifest, root: Path, staged: Path | None = None) 
         manifests.write_manifest(manifest, root, folder)
         if not bucket.offer_split(folder):
             raise SplitError(f"{manifest.name} {final.name} was made on another machine meanwhile; run it again.")
-        return settle(folder, final)
+        settle(folder, final)
+        return final
 
 
 def next_major(home: Home, name: str) -> str:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.manifest import ACTIVE, DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.plan import Plan
-from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of, write_manifest
+from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of, written
 from evenfold.manifests.tables.canonical import amount, digests_of, fingerprint, listed, verb
 from evenfold.splitters import Predefined, Repeated, SplitError, all_strategies
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ def extend(
     if not isinstance(manifest, StoredManifest):
         return grown
     same, root = grown.manifest is whole, manifest.folder.parent.parent
-    return replace(grown, manifest=manifest if same else StoredManifest(write_manifest(grown.manifest, root)))
+    return replace(grown, manifest=manifest if same else written(grown.manifest, root))
 
 
 def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missing: float) -> Extension:

@@ -257,13 +257,13 @@ class GroupTable:
         """Return the stratum of each row, and the classes or edges."""
         if self.edges is not None:
             return self.strata[0], None, self.edges.tolist()
-        classes = (to_numpy(levels).tolist() for levels in self.levels)
+        classes = [to_numpy(levels).tolist() for levels in self.levels]
         return *_classed(list(zip(self.strata, classes, strict=True)), self.groups.size), None
 
     def group_table(self, of_groups: NDArray[Any]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
         of_classes = dict[str, NDArray[np.int64]]()
         if len(self.levels) == 1 and len(self.levels[0]) <= MOST_CODES:
-            names = (f"rows_{level}" for level in to_numpy(self.levels[0]).tolist())
+            names = [f"rows_{level}" for level in to_numpy(self.levels[0]).tolist()]
             of_classes = dict(zip(names, self.tables[0].T, strict=True))
         return group_table_of({"group": self.values}, of_groups, self.tables[0].sum(axis=1), of_classes=of_classes)

@@ -30,7 +30,7 @@ from evenfold.splitters.naming import installed
 from evenfold.splitters.numbers import digest_json
 from numpy.typing import NDArray
 
-from .header import REMEDY, SCHEMA, WAITING, Header, folder_of, other_identity, prove_files, read_header, sha256
+from .header import REMEDY, SCHEMA, WAITING, Header, folder_of, other_identity, prove_files, read_header
 from .state import State
 
 if TYPE_CHECKING:
@@ -46,24 +46,33 @@ def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = N
     In ``staged``, a folder beside it, it stays until ``settle`` renames it. Files of older generations are those of the
     version before. SplitError, and nothing is left, where the folder holds another decision, and for a full disk.
     """
-    final, header, first = Path(root) / manifest.name / manifest.version, describe(manifest), 0
-    before = final.with_name(f"{manifest.version.partition('.')[0]}.{manifest.generation - 1}")
-    with suppress(SplitError):  # without a version before, or one that is damaged, this one is whole
-        older = read_header(before)
-        prove_files(older, before)  # what is linked is read by everybody after
-        if older["split_id"] == manifest.parent_split_id:  # it shares the files of older generations
-            first = manifest.generation
-            # In assignments-0003.parquet the four digits are the generation; files without are written anew.
-            header["files"] = [each for each in older["files"] if each["path"][-12:-8].isdigit()]
+    return written(manifest, root, staged).folder
+
+
+def written(manifest: Manifest, root: str | Path, staged: Path | None = None) -> StoredManifest:
+    """Write ``manifest`` as ``write_manifest`` does, and return it as it lies there; its header is not read again."""
+    header, first = describe(manifest), 0
+    final, newest = Path(root) / header["name"] / header["version"], manifest.generation
+    before = final.with_name(f"{header['version'].partition('.')[0]}.{newest - 1}")
+    if manifest.parent_split_id is not None:
+        with suppress(SplitError):  # where the version before is gone or damaged, this one is whole
+            older = read_header(before)
+            prove_files(older, before)  # what is linked is read by everybody after
+            if older["split_id"] == manifest.parent_split_id:  # it shares the files of older generations
+                first = newest
+                # In assignments-0003.parquet the four digits are the generation; files without are written anew.
+                header["files"] = [each for each in older["files"] if each["path"][-12:-8].isdigit()]
     with aside((staged or final).parent, STAGED, final) as folder:  # where a reader never takes it for a version
         for path in [entry["path"] for entry in header["files"]]:
             try:
                 os.link(before / path, folder / path)
             except OSError:
                 shutil.copyfile(before / path, folder / path)
-        tables = (each for n in range(first, manifest.generation + 1) for each in tables_of(manifest, n).items())
+        tables = [each for n in range(first, newest + 1) for each in tables_of(manifest, n).items()]
         write_described(folder, header, tables)
-        return settle(folder, final) if staged is None else folder.rename(staged)
+        if staged is not None:
+            return StoredManifest(folder.rename(staged), header)
+        return StoredManifest(final, header if settle(folder, final) else None)
 
 
 @contextmanager
@@ -78,7 +87,14 @@ def aside(home: Path, kind: str, of: Path) -> Iterator[Path]:
         folder.mkdir(parents=True)
     except OSError as error:
         raise not_written(home, error) from None
-    clear_abandoned(home, kind)
+    for stale in home.glob(f"{kind}-{os.uname().nodename}-*"):
+        # From the right, for a machine's name may hold hyphens: "gpu-2" is another machine than "gpu".
+        whose, process, _ = stale.name.rsplit("-", 2)
+        try:
+            with suppress(PermissionError):  # it is alive, and another person's
+                os.kill(int(process) if whose == f"{kind}-{os.uname().nodename}" else os.getpid(), 0)
+        except ProcessLookupError:
+            shutil.rmtree(stale, ignore_errors=True)
     try:
         yield folder
     except OSError as error:
@@ -90,8 +106,11 @@ def aside(home: Path, kind: str, of: Path) -> Iterator[Path]:
                 place.rmdir()
 
 
-def settle(aside: Path, final: Path) -> Path:
-    """Rename a folder that is whole to ``final``, and return that; SplitError where it holds another decision."""
+def settle(aside: Path, final: Path) -> bool:
+    """Rename a folder that is whole to ``final``; return whether it is new: there, the same may have been decided.
+
+    SplitError where another decision is.
+    """
     try:
         # No folder can be renamed to one that is not empty: the first to finish wins, and the second compares itself.
         os.rename(aside, final)
@@ -108,26 +127,13 @@ def settle(aside: Path, final: Path) -> Path:
             raise SplitError(
                 f"{final} already holds {what} ({of} {was}, not {now}); go on with it, or choose another name."
             ) from None
-    return final
+        return False
+    return True
 
 
 def owned(kind: str) -> str:
     """Return a name for a folder of this process alone."""
     return f"{kind}-{os.uname().nodename}-{os.getpid()}-{uuid4().hex[:8]}"
-
-
-def clear_abandoned(home: Path, kind: str) -> None:
-    """Remove the folders of a kind whose processes, of this machine, are gone."""
-    for stale in home.glob(f"{kind}-{os.uname().nodename}-*"):
-        # From the right, for a machine's name may hold hyphens: "gpu-2" is another machine than "gpu".
-        whose, process, _ = stale.name.rsplit("-", 2)
-        if whose != f"{kind}-{os.uname().nodename}":
-            continue
-        try:
-            with suppress(PermissionError):  # it is alive, and another person's
-                os.kill(int(process), 0)
-        except ProcessLookupError:
-            shutil.rmtree(stale, ignore_errors=True)
 
 
 def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
@@ -168,14 +174,16 @@ def write_described(folder: Path, header: Header, tables: Iterable[tuple[str, pa
             column_encoding=encoding or None,
         )
         blocks = [digest_table(table.slice(start, BLOCK_ROWS))[:16] for start in range(0, table.num_rows, BLOCK_ROWS)]
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
         size, n = path.stat().st_size, table.num_rows
-        files.append({"path": name, "sha256": sha256(path), "bytes": size, "rows": n, "blocks": blocks})
+        files.append({"path": name, "sha256": digest, "bytes": size, "rows": n, "blocks": blocks})
     # A field a line, for a line per number would make five times as much.
-    lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
-    with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
-        stream.write("{\n " + ",\n ".join(lines) + "\n}\n")
-        stream.flush()
-        os.fsync(stream.fileno())
+    lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items()]
+    with (folder / "manifest.json").open("w", encoding="utf-8") as text:
+        text.write("{\n " + ",\n ".join(lines) + "\n}\n")
+        text.flush()
+        os.fsync(text.fileno())
 
 
 def digest_table(table: pa.Table) -> str:
@@ -192,17 +200,17 @@ def digest_table(table: pa.Table) -> str:
 
 def describe(manifest: Manifest) -> Header:
     """Return the header of a manifest, as JSON: everything but its rows, and no file yet."""
-    born, state, parts = manifest.born, manifest.state, manifest.membership.parts
-    rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
+    born, state, members = manifest.born, manifest.state, manifest.membership
+    rows = [members.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
     shares = (state and state.shares) or {}
     return Header(
-        schema=SCHEMA, name=manifest.name, version=manifest.version, kind=manifest.kind,
+        schema=SCHEMA, name=manifest.spec.name, version=manifest.version, kind=members.kind,
         spec=manifest.spec.model_dump(mode="json", exclude_defaults=True), types=manifest.types,
         fingerprint=manifest.fingerprint, plan_id=manifest.plan_id, split_id=manifest.split_id,
         parent_split_id=manifest.parent_split_id,
         algorithm={**manifest.algorithm, "portable": manifest.splitter.portable},
-        n_rows=manifest.n, n_splits=manifest.n_splits, counts=counts(manifest),
-        parts=[{"name": name, "code": code, "share": shares.get(code)} for name, code in parts.items()],
+        n_rows=members.n, n_splits=members.n_splits, counts=counts(manifest),
+        parts=[{"name": name, "code": code, "share": shares.get(code)} for name, code in members.parts.items()],
         state=None if state is None else state.to_json(),
         generations=[{"n": number, "rows": count} for number, count in enumerate(rows)],
         versions={name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")}, files=[],
@@ -211,8 +219,8 @@ def describe(manifest: Manifest) -> Header:
 
 def counts(manifest: Manifest) -> dict[str, int]:
     """Return the rows of each code in use (of the first repeat), in order; left empty above 1,000 folds."""
-    codes, rows = (each.tolist() for each in np.unique(manifest.in_use.column(), return_counts=True))
-    return dict(zip(map(str, codes), rows, strict=True)) if len(codes) <= 1_000 else {}
+    codes, rows = np.unique(manifest.in_use.codes[:, 0], return_counts=True)
+    return dict(zip(map(str, codes.tolist()), rows.tolist(), strict=True)) if codes.size <= 1_000 else {}
 
 
 def read_manifest(folder: Any) -> Manifest:
@@ -238,9 +246,11 @@ class StoredManifest(Manifest):
     folder: Path
     header: Header
 
-    def __init__(self, folder: Any) -> None:
-        folder = folder_of(folder)
-        header = read_header(folder)
+    def __init__(self, folder: Any, header: Header | None = None) -> None:
+        """Take a folder, or whatever names a split; ``header`` is what was just written there, else it is read."""
+        if header is None:
+            folder = folder_of(folder)
+            header = read_header(folder)
         names = ("types", "fingerprint", "plan_id", "version", "parent_split_id", "split_id", "n_splits", "kind")
         of = {name: value for name, value in header.items() if name in names}
         algorithm = {name: value for name, value in header["algorithm"].items() if name != "portable"}

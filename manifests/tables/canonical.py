@@ -262,8 +262,8 @@ Digests = dict[str, Any]  # the number of "rows" of a table, and of its "columns
 def digests_of(table: pa.Table) -> Digests:
     """Return how many rows a canonical table has, and the type and digest of each column: what names its content."""
     columns = {
-        field.name: [TYPE_NAMES[field.type], digest_column(table.column(field.name)).hex()]
-        for field in sorted(table.schema, key=lambda field: str(field.name))
+        name: [TYPE_NAMES[table.column(name).type], digest_column(table.column(name)).hex()]
+        for name in sorted(table.column_names)
     }
     return {"rows": table.num_rows, "columns": columns}
 

@@ -84,7 +84,7 @@ def data_files(source: str | Path) -> list[Path]:
             raise SplitError(f"the folder {place} holds no .parquet and no .csv file; pass one that does.")
         files += inside or [place]
     require_readable(files)
-    if not files or not all(file.exists() for file in files):
+    if not files or not all(map(Path.exists, files)):
         names = [] if is_deployed() else sorted(file.name for file in path.parent.glob("*") if _kind(file))
         near = difflib.get_close_matches(path.name, names, n=3) or names[:5]
         hint = f"; beside it are {', '.join(near)}" if near else ""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -127,7 +128,7 @@ def pack_to(
     packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(3 if effort == "max" else 1)]
     for packing in packings:
         packing.improve(*((MOST_EFFORT, 30) if effort == "max" else (effort,)))
-    best = min(packings, key=lambda packing: packing.cost)
+    best = min(packings, key=attrgetter("cost"))
     if (effort == "max" or effort >= HIGH_EFFORT) and fits(best.aim):
         packing = Packing(best.aim, Population(best.aim, best.bins, stream).search(), stream, movable)
         packing.improve(MOST_EFFORT)

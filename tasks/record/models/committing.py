@@ -76,7 +76,8 @@ def committing(split: SplitRef, name: str, run_id: str) -> Iterator[None]:
             return
         intent = Intent(name=name, run_id=run_id, store=home.tracking_uri)
         Path(split.staged, INTENT).write_text(intent.model_dump_json(), encoding="utf-8")
-        place = settle(Path(split.staged), committing_place(final))
+        place = committing_place(final)
+        settle(Path(split.staged), place)
         try:
             yield
         except Exception:

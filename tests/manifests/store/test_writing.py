@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from evenfold.manifests import decide, extend, read_manifest, verify, write_manifest
-from evenfold.manifests.store.stored import clear_abandoned
+from evenfold.manifests.store.stored import aside
 from evenfold.splitters import SplitError
 from tables import table
 
@@ -100,7 +100,8 @@ def test_what_another_machine_is_writing_is_left_alone(tmp_path: Path) -> None:
     names = [f".writing-{here}-{tail}" for tail in ("2-4194303-deadbeef", "4194303-deadbeef", f"{os.getpid()}-ab")]
     for name in names:
         (tmp_path / name).mkdir()
-    clear_abandoned(tmp_path, ".writing")
+    with aside(tmp_path, ".writing", tmp_path):
+        pass
     assert [name for name in names if (tmp_path / name).exists()] == [names[0], names[2]]
 
 
