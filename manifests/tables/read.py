@@ -314,6 +314,8 @@ def free_memory() -> int:
 def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: str | int | None = None) -> bool:
     """Return whether ``columns`` (all by default) can be worked on within ``memory``; False of unknown many rows."""
     source = source_of(data)
+    if source.small and memory is None:  # it is read once, and not a second time for an estimate
+        return True
     rows, each = source.about_rows, source.bytes_a_row(columns or source.names)
     return rows is not None and rows * each * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 

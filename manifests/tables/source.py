@@ -30,7 +30,12 @@ Read = Callable[[list[str], int], Iterable[pa.Table]]
 
 
 class Source:
-    """A table that can be read more than once, in batches where it lies; ``native`` is what engines may read better."""
+    """A table that can be read more than once, in batches where it lies; ``native`` is what engines may read better.
+
+    Whether it is ``small`` is known without a look into it: then nobody need ask how much memory it takes.
+    """
+
+    small = False
 
     def __init__(
         self, native: Any, types: Callable[[], pa.Schema], read: Read, count: Callable[[], int | None] = lambda: None
@@ -145,6 +150,7 @@ def slices(table: pa.Table, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
 SEPARATORS = (",", ";", "\t", "|")
 COMPRESSED = {".gz": "gzip"}
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
+SMALL_BYTES = 1 << 20  # of values that are a letter and a comma each: even these would be 12 MB of texts in memory
 SAMPLES = 128  # of that many bytes, by which rows are counted, and how tightly a compressed file is packed
 OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: an inch mark in one is no quote
 QUOTED = re.compile(OPENED + '"')
@@ -321,6 +327,8 @@ class CsvFiles(Source):
     def __init__(self, native: str, files: Sequence[CsvFile], *, settled: bool = False) -> None:
         super().__init__(native, self._shown, self._each)
         self._files, self._whole = files, settled
+        packed = COMPRESSED.keys() & {file.path.suffix.lower() for file in files}
+        self.small = not packed and sum([file.path.stat().st_size for file in files]) <= SMALL_BYTES
 
     @cached_property
     def names(self) -> list[str]:
