@@ -151,8 +151,9 @@ def end_own_server() -> None:
         # One sender for a process, which would go on with the next server.
         if events := sys.modules.get("prefect.events.worker"):
             events.EventsWorker.drain_all(timeout=5)
-        if process.poll() is None:  # else its number may be another's by now
-            _end(process.pid)
+        with process:  # left open and unheard of, Python would warn of it at the end of a command
+            if process.poll() is None:  # else its number may be another's by now
+                _end(process.pid)
     _OWN.clear()
     atexit.unregister(end_own_server)
 

@@ -50,9 +50,10 @@ def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
 
     # One process runs three flows and then the command, for its imports take longer than all of that.
     code = f"import subprocess\n{inspect.getsource(servers_of)}{FLOWS}"
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", code]
     done = subprocess.run(command, env=environment_of(home), cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert "unclosed file <_io.BufferedWriter" not in done.stderr, "its own server's, which has ended"
     one, two, *answer = done.stdout.splitlines()
     assert [one, two] == ["1", "1"]
     up = json.loads("".join(answer))
