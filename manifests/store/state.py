@@ -231,8 +231,11 @@ class GroupTable:
         self.strata, self.levels = list[NDArray[Any]](), list[pa.Array]()
         self.edges: NDArray[np.float64] | None = None
         if numeric:
-            y = to_numpy(shared[0]).astype(np.float64, copy=False)
-            self.edges = edges_of(np.sort(y), QUANTILE_BINS)
+            y = to_numpy(shared[0])
+            ascending = y.astype(np.float64)
+            ascending.sort()  # the copy itself: of a hundred million numbers another one is 0.8 GB
+            self.edges = edges_of(ascending, QUANTILE_BINS)
+            del ascending
             # In parts, for the places that are found take eight bytes a row, and one is enough.
             bins = (np.searchsorted(self.edges, part, "right") for part in np.split(y, range(STRETCH, y.size, STRETCH)))
             self.strata.append(np.concatenate([part.astype(np.int8) for part in bins]))

@@ -185,7 +185,8 @@ def _composed(text: pa.Array) -> pa.Array:
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Return a column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return chunks[0] if len(chunks) == 1 else column.combine_chunks()  # which copies a single chunk as well
 
 
 def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:

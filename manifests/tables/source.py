@@ -108,7 +108,9 @@ class ParquetFiles(Source):
     def __init__(self, native: str, names: Sequence[str], files: Any = None) -> None:
         self.files, self._here = list(names), files is None
         with readable(native):
-            data = pyarrow.dataset.dataset(self.files, schema=pa.schema([]), format="parquet", filesystem=files)
+            # What Arrow buffers ahead it holds until a file ends: only objects elsewhere are worth so much memory.
+            kind = pyarrow.dataset.ParquetFileFormat(pre_buffer=not self._here)
+            data = pyarrow.dataset.dataset(self.files, schema=pa.schema([]), format=kind, filesystem=files)
             parts = list(data.get_fragments())
             with ThreadPoolExecutor(AT_ONCE) as readers:
                 schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
