@@ -69,7 +69,7 @@ def aggregate(
         errors = [f"{n} of {n_splits} splits are given, and the estimates are of these alone."]
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors, interval, level)
     whole = [evaluated.apparent.predictions.path] if evaluated.apparent else []
-    predictions = frame_of(files) if (files := evaluated.predictions or whole) else pd.DataFrame()
+    predictions = frame_of(evaluated.predictions or whole)
     conclusion, levels = _estimates_of(evaluated, predictions, work, refits)
     if not evaluated.errors:
         draws = [fit.predictions.path for fit in evaluated.draws]
@@ -151,8 +151,7 @@ def _one_work(
 def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
     """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept; or nothing."""
     keys = [key_of_fit(work, i) for i in (split.blocks() if split.in_blocks else split.splits())]
-    files = [file for key in keys if (file := Home.here().scores / f"{key}.parquet").exists()]
-    return frame_of(files) if files else pd.DataFrame()
+    return frame_of(file for key in keys if (file := Home.here().scores / f"{key}.parquet").exists())
 
 
 def compared(
@@ -184,13 +183,13 @@ def compared(
 
 
 def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:
-    """Return the tables in Parquet files as one."""
+    """Return the tables in Parquet files as one, which is empty where there is none."""
     frames: list[pd.DataFrame] = []
     for file in files:
         # pandas would make a data set of the file first, which takes as long as to read the predictions of a fold.
         with parquet.ParquetFile(file) as opened:
             frames.append(opened.read().to_pandas())
-    return pd.concat(frames, ignore_index=True)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 @step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)

@@ -105,9 +105,8 @@ def _write_key(aside: Path) -> None:
 
 def _read(path: Path, private: bool = False) -> bytes:
     """Return the bytes of a plain file, which no link names and, where it is ``private``, nobody else may touch."""
-    with os.fdopen(
-        os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb"
-    ) as file:
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is no plain file")

@@ -22,7 +22,7 @@ from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels,
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import Entry, coded, run_key, split_tags, unless_usual
 from evenfold.tasks.record.splits import origin_tags, split_run_of
-from evenfold.tasks.record.tracker import NOTE, RUN_KEY, Tracker, tracker_of
+from evenfold.tasks.record.tracker import NOTE, RUN_KEY, tracker_of
 from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
@@ -143,6 +143,7 @@ def open_retraining(
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED.
 
     What else is asked for has a run of its own, but for gates: who says that what they stopped is right takes it up.
+    SplitError where what it came to was withdrawn with its generation of the split.
     """
     tracker, work = tracker_of(split), work_of(split, model)
     recipe = work.problem.model.canonical()
@@ -158,27 +159,21 @@ def open_retraining(
     prior = tracker.find(key)
     finished = prior if prior and prior.info.status == "FINISHED" else None
     if finished and (outcome := tracker.read_ours(finished.info.run_id, OUTCOME, Retraining)):
-        _require_let_in(tracker, split, outcome)
+        made = outcome.registered if split.staged and not is_refreshing() else None
+        tags, who = tracker.client.get_model_version(made.name, made.version).tags if made else {}, ""
+        if WITHDRAWN in tags:  # with its generation of the split
+            with suppress(ValueError):  # somebody wrote there
+                done = RolledBack.model_validate_json(tags[WITHDRAWN])
+                who = f" by {done.by} ({done.reason})"
+            raise SplitError(
+                f"this table was let in as {split.name} {split.version} and withdrawn{who}; retrain with a corrected "
+                "one, or let it in again by refresh=True (--refresh)."
+            )
         return Opened(run_id=finished.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     tags = split_tags(split) | origin_tags() | code | {"evenfold.split_run_id": split_run_of(split)}
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     return Opened(run_id=run_id, decision=versions.signed_decision(tracker.client.get_run(run_id)))
-
-
-def _require_let_in(tracker: Tracker, split: SplitRef, outcome: Retraining) -> None:
-    """Raise SplitError where what a retraining came to was withdrawn with its generation of the split."""
-    if not split.staged or outcome.registered is None or is_refreshing():
-        return
-    tags, who = tracker.client.get_model_version(outcome.registered.name, outcome.registered.version).tags, ""
-    if WITHDRAWN in tags:
-        with suppress(ValueError):  # somebody wrote there
-            done = RolledBack.model_validate_json(tags[WITHDRAWN])
-            who = f" by {done.by} ({done.reason})"
-        raise SplitError(
-            f"this table was let in as {split.name} {split.version} and withdrawn{who}; retrain with a corrected one, "
-            "or let it in again by refresh=True (--refresh)."
-        )
 
 
 @step(run_name=lambda split, **_: f"record the decision on {split.name}")
