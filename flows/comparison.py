@@ -138,16 +138,29 @@ def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
     a, b = (reading.read_evaluation(run_id) for run_id in (run_a, run_b))
     n_recorded, required = min(int(side.predictions["repeat"].nunique()) for side in (a, b)), repeats != "auto"
     wanted = MOST_REPEATS if repeats == "auto" else repeats
+    taken = [side.fit_seconds for side in (a, b)]
+    command = f"evenfold compare {a.run_id[:8]} {b.run_id[:8]} --repeats {wanted}"
     pair = Pair(a, b, _versions(a, b), n_recorded, n_recorded, required=required)
     if wanted <= n_recorded:
         return pair
     try:
         recipes = _repeatable(pair, wanted)
-        affordable, why = (wanted, "") if required else _affordable(pair, wanted)
+        if None in taken and not required:
+            raise SplitError(f"the runs do not say what their fits took; to repeat the folds: {command}.")
     except (SplitError, ModelError) as error:
         if required:
             raise
         return replace(pair, why=f"The folds were not repeated: {error}")
+    # The recorded seconds are those of all recorded repeats of both runs.
+    a_repeat = sum(seconds or 0.0 for seconds in taken) / n_recorded
+    needed = (wanted - n_recorded) * a_repeat
+    if required or needed <= MOST_SECONDS:
+        return replace(pair, repeats=wanted, recipes=recipes)
+    affordable = n_recorded + int(MOST_SECONDS / a_repeat)
+    why = (
+        f"{wanted} repeats of the folds would take about {needed:,.0f} s of further fits, and "
+        f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {command}."
+    )
     return replace(pair, repeats=affordable, recipes=recipes if affordable > n_recorded else (), why=why)
 
 
@@ -162,23 +175,6 @@ def _versions(a: reading.Recorded, b: reading.Recorded) -> str:
             "evaluate one of them on the other's manifest (--manifest)."
         )
     return f"{specs[0]} and {specs[1]} are versions of one split; compared on the rows that both tested."
-
-
-def _affordable(pair: Pair, wanted: int) -> tuple[int, str]:
-    """Return the repeats that are taken unasked, and why they are fewer; SplitError where nothing says the cost."""
-    taken = [side.fit_seconds for side in (pair.a, pair.b)]
-    command = f"evenfold compare {pair.a.run_id[:8]} {pair.b.run_id[:8]} --repeats {wanted}"
-    if None in taken:
-        raise SplitError(f"the runs do not say what their fits took; to repeat the folds: {command}.")
-    # The recorded seconds are those of all recorded repeats of both runs.
-    a_repeat = sum(seconds or 0.0 for seconds in taken) / pair.n_recorded
-    needed = (wanted - pair.n_recorded) * a_repeat
-    if needed <= MOST_SECONDS:
-        return wanted, ""
-    return pair.n_recorded + int(MOST_SECONDS / a_repeat), (
-        f"{wanted} repeats of the folds would take about {needed:,.0f} s of further fits, and "
-        f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {command}."
-    )
 
 
 def _repeatable(pair: Pair, wanted: int) -> tuple[reading.Recipe, ...]:

@@ -1,4 +1,4 @@
-"""Results beside their pages: Markdown for Prefect and MLflow, sentences for terminals, tops of pages for notebooks."""
+"""Pages as Markdown, for Prefect, MLflow and comments; and the pages of results whose tops a notebook shows."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from evenfold.reports.terminal import Words
@@ -153,14 +153,15 @@ def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
     """Return a parameter as Typer takes it."""
     name, default = parameter.name, parameter.default
     required = default is parameter.empty
-    declared, kind = get_args(parameter.annotation)[0], cast(Any, str)
+    declared = get_args(parameter.annotation)[0]
+    kind: Any = str  # or a word among others
     parts = [declared] if get_origin(declared) is Literal else get_args(declared) or [declared]
     kinds = [part for part in parts if part is not type(None)]
     if flag.example or any(get_origin(part) is Sequence for part in kinds):
         kind = list[str]
     elif not any(get_origin(part) is Literal for part in kinds):
         kind = next((part for part in kinds if part in (bool, int, float, str, Path)), str)
-    elif len(kinds) == 1:  # else a word, or what else it may be
+    elif len(kinds) == 1:
         kind = kinds[0]
     words, takes = escape(flag.words), flag.argument or flag.takes or None
     if flag.argument:
