@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Choice, Estimate, EvaluationError, ModelSpec, choose, choose_by_draws, chosen_inside
+from evenfold.estimates import Choice, EvaluationError, ModelSpec, choose, choose_by_draws, chosen_inside
 from evenfold.estimates.selection import configurations
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_fold
@@ -34,10 +34,6 @@ class Trial:
     params: dict[str, object]
     fits: Fits
     evaluated: Evaluated
-
-    def of(self, metric: str) -> Estimate:
-        """Return the estimate of one metric."""
-        return next(estimate for estimate in self.evaluated.estimates if estimate.metric == metric)
 
 
 def with_params(recipe: ModelSpec, params: dict[str, object]) -> ModelSpec:
@@ -80,7 +76,7 @@ def tune(request: Request) -> Tuning:
     winner = trials[choice.chosen]
     require_level_gap(ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
     look = look_at_holdout(split, winner.fits.model, request) if request.on == "holdout" else None
-    of_metric = [trial.of(metric) for trial in trials]
+    of_metric = [next(each for each in trial.evaluated.estimates if each.metric == metric) for trial in trials]
     return Tuning(
         **asdict(choice), split=ref, metric=metric, run_id=run_id, look=look, nested=inside, model=winner.fits.model,
         configurations=[trial.params for trial in trials],
