@@ -9,7 +9,7 @@ from .base import (
 )
 from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
 from .kernels import Stream as Stream
-from .packing.cost import PackReport as PackReport
+from .packing.report import PackReport as PackReport
 from .rows import Needs as Needs, Rows as Rows
 from .strategies.bootstraps import (
     Bootstrap as Bootstrap,

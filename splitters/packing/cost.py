@@ -1,15 +1,16 @@
-"""The cost of a packing, its distance from even, which the pack kernel lowers; and the bins of a numeric column."""
+"""The cost of a packing, its distance from even, which the pack kernel lowers; the bins of a numeric column; and sums
+of subsets, and those that nearly meet."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import IntArray
+from evenfold.splitters.kernels import IntArray, Stream, combined
+from evenfold.splitters.numbers import stable_order
 from evenfold.splitters.rows import GroupRows, Rows
 from numpy.typing import NDArray
 
@@ -179,25 +180,6 @@ class Aim:
         return size + classes + MISSING * lacking
 
 
-@dataclass(frozen=True)
-class PackReport:
-    """The balance of a packing, and the best that any could reach.
-
-    ``cost`` = ``size_term`` + ``class_term`` + ``missing``: the sizes' part as ``size_weight`` weighs it, the classes'
-    part, and how many times a fold lacks a class that enough groups have for every fold.
-    ``lower_bound``: no assignment costs less. ``gap`` = cost - lower_bound. ``optimal`` only where that is proved, to
-    a millionth of the cost. Of a grown split the bound is that of all groups dealt out anew.
-    """
-
-    cost: float
-    size_term: float
-    class_term: float
-    missing: int
-    lower_bound: float
-    gap: float
-    optimal: bool
-
-
 def cost_of_chance(aim: Aim) -> float:
     """Return the expected cost of rows that fall into the bins one by one, at random (of exact sizes, if asked)."""
     # Binomial variances: n share (1 - share) of a bin's rows, and rate (1 - rate) / wanted of its share of a class.
@@ -257,3 +239,52 @@ def side_by_side(tables: Sequence[IntArray], n_entries: int) -> tuple[IntArray, 
         columns.append(table[:, [int(np.argmin(table.sum(axis=0)))]] if of_two else table)
         weights.append(np.full(columns[-1].shape[1], 2.0 if of_two else 1.0))
     return np.column_stack(columns), np.concatenate(weights)
+
+
+def subset_sums(vectors: FloatArray) -> FloatArray:
+    """Return the sum of every subset of the columns of ``vectors`` (rows, m), as (rows, 2**m).
+
+    Bit i of a column's number says whether vector i is in the sum. O(rows x 2**m), by doubling.
+    """
+    rows, m = vectors.shape
+    sums = np.zeros((rows, 1 << m))
+    for i in range(m):
+        # All sums of the vectors before, once more with vector i.
+        np.add(sums[:, : 1 << i], vectors[:, i : i + 1], out=sums[:, 1 << i : 2 << i])
+    return sums
+
+
+def close_pairs(
+    left: FloatArray, right: FloatArray, width: float, stream: Stream, budget: int
+) -> tuple[IntArray, IntArray, float]:
+    """Return positions (i, j) of columns of ``left`` and ``right`` in one cell of a random grid, and its width.
+
+    Columns much closer than ``width`` nearly always meet, distant ones never. The width is adapted until about
+    ``budget`` pairs meet, never more than twice as many. O((columns of both) log) a width.
+    """
+    points, offset = np.hstack([left, right]), stream.uniform(left.shape[0])[:, None]
+    low, high = 0.0, float("inf")
+    for _ in range(16):
+        # A code that two cells share costs time and does no harm: every exchange that meets gets its exact cost.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # points that coincide narrow it down to 0
+            cells = np.floor(points / width + offset)
+        # Machines differ in which whole number a float beyond all of them becomes, so it is named: the least.
+        cells = np.where(np.abs(cells) < 2.0**63, cells, -(2.0**63)).astype(np.int64)
+        codes, others = np.split(combined(cells).view(np.int64), [left.shape[1]])
+        order = stable_order(others)
+        ranked = others[order]
+        first = np.searchsorted(ranked, codes, "left")
+        counts = np.searchsorted(ranked, codes, "right") - first
+        meetings = int(counts.sum())
+        # Doubled or halved until the wanted number of meetings is bracketed, then bisected.
+        if meetings > 2 * budget:
+            high = width
+        elif meetings < budget // 4:
+            low = width
+        else:
+            break
+        width = 2.0 * width if high == float("inf") else width / 2.0 if low == 0.0 else (low + high) / 2.0
+    counts = np.minimum(counts, max(2 * budget // codes.size, 1))  # points that coincide are told apart by no width
+    # Column i meets the counts[i] columns that stand from first[i] on in the order of cells.
+    i = np.repeat(np.arange(codes.size), counts)
+    return i, order[np.arange(i.size) + np.repeat(first + counts - np.cumsum(counts), counts)], width

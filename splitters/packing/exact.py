@@ -10,8 +10,7 @@ from evenfold.splitters.numbers import stable_order
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from .cost import MISSING, Aim, FloatArray
-from .exchange import subset_sums
+from .cost import MISSING, Aim, FloatArray, subset_sums
 
 MOST_ENTRIES = 22  # the cost of every subset is computed: 2**22 of them
 BUDGET = 400_000_000  # subsets looked at in all

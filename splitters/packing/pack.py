@@ -1,11 +1,9 @@
-"""The pack kernel: entries of a table go whole into bins; and the report of how near to the best a packing is."""
+"""The pack kernel: entries of a table go whole into bins, and are exchanged between two bins while it gets cheaper."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
 
@@ -13,9 +11,9 @@ import numpy as np
 from evenfold.splitters.kernels import IntArray, Stream, combined
 from evenfold.splitters.numbers import stable_order
 
-from .cost import Aim, FloatArray, PackReport, cost_of_chance
-from .exact import BUDGET, MOST_ENTRIES, NODE, PROVED, best_packing, covering_bound, kinds_of_bins
-from .exchange import Packing, Population, fits
+from .cost import Aim, FloatArray, close_pairs, cost_of_chance, subset_sums
+from .exact import BUDGET, MOST_ENTRIES, NODE, best_packing
+from .population import Population, fits
 
 
 def kinds(table: IntArray) -> IntArray:
@@ -85,6 +83,187 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
             if (turn + 1) % taken.size == 0:
                 taken[:] = 0.0
     bins[left] = chosen
+
+
+ALL_AT_ONCE = 14  # with at most so many entries in two bins, every exchange is tried
+HALF = 10  # otherwise the subsets of two lists of so many entries are joined: 2**20 exchanges,
+ROOM = 1 << 14  # or fewer, so that a list's sums are so many numbers where there are many columns
+CHOICE = 12  # the lists are drawn from so many entries more than they hold: those whose move does the least harm
+MEETINGS = 81_920  # the joined exchanges that get their exact cost have about so many numbers in all
+
+
+class TwoBins:
+    """Bins ``a`` and ``b`` with the entries that may move between them.
+
+    ``changes`` (1 + columns, entries): what moving an entry to the other bin takes from ``a`` and gives to ``b``.
+    """
+
+    def __init__(self, aim: Aim, a: int, b: int, loads: IntArray, entries: IntArray, in_a: IntArray) -> None:
+        self.aim = aim
+        self.entries = entries
+        self.changes = aim.vectors[:, entries] * np.where(in_a, 1.0, -1.0)
+        self._bins, self._loads = [a, b], loads[:, [a, b]]
+        self._pull, self._wanted = aim.pull[[a, b]], aim.wanted[[a, b]]
+        self._excesses = aim.excesses(self._loads)
+
+    def of_all(self, limit: float, stream: Stream | None = None) -> tuple[float, IntArray]:
+        """Return the cost of the best of all exchanges, and the entries that change their bin; none above ``limit``.
+
+        With a ``stream`` of any that keeps the limit, each equally likely; moving nothing is one of them.
+        """
+        numbers, costs = self.within(limit, subset_sums(self.changes), self.entries)
+        if numbers.size == 0:
+            return math.inf, self.entries[:0]
+        i = int(np.argmin(costs) if stream is None else stream.below(numbers.size, 1)[0])
+        return float(costs[i]), self.entries[np.flatnonzero((numbers[i] >> np.arange(self.entries.size)) & 1)]
+
+    def best_of_joined(self, limit: float, stream: Stream, width: float) -> tuple[float, IntArray, float]:
+        """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
+
+        None above ``limit``. Subsets of both whose sums meet near the ideal change get their exact cost.
+        """
+        scale, ideal = self._scaled()
+        # |c - ideal|^2 - |ideal|^2 for an entry's change c: what moving it alone would add to the cost.
+        scaled = self.changes * scale[:, None]
+        harm = np.add.reduce(scaled * (scaled - 2.0 * ideal[:, None]), axis=0)
+        size = 2 * min(HALF, (ROOM // ideal.size).bit_length() - 1)
+        least = stable_order(harm)[: size + CHOICE]
+        chosen = least[stream.permutation(least.size)[:size]]
+        # Meet in the middle: instead of 2**20 exchanges, 2 x 2**10 sums, of which those are joined that nearly add up
+        # to the ideal change: left + right = ideal, so left lies near ideal - right.
+        half = chosen.size // 2
+        left, right = subset_sums(self.changes[:, chosen[:half]]), subset_sums(self.changes[:, chosen[half:]])
+        aims = (ideal[:, None] - right * scale[:, None], left * scale[:, None])
+        if not width:
+            nothing = np.zeros((self.changes.shape[0], 1))
+            width = math.sqrt(float(self.within(math.inf, nothing, self.entries[:0])[1][0])) or 1e-6
+        first, second, width = close_pairs(aims[1], aims[0], width, stream, MEETINGS // ideal.size)
+        # Sizes alone rule out more than half, whose columns need not be looked up; by the steps of `costs_of`, so that
+        # no rounding lifts a term above the cost that it is a part of.
+        size = left[0, first] + right[0, second]
+        off_a, off_b = self._loads[0, 0] - size - self._wanted[0], self._loads[0, 1] + size - self._wanted[1]
+        near = np.flatnonzero(self._pull[0] * (off_a * off_a) + self._pull[1] * (off_b * off_b) <= limit)
+        first, second = first[near], second[near]
+        numbers, costs = self.within(limit, left.take(first, axis=1) + right.take(second, axis=1), self.entries[chosen])
+        if numbers.size == 0:
+            return math.inf, chosen[:0], width
+        best = int(np.argmin(costs))
+        # The bits of both numbers, one after the other, say which of the chosen entries move.
+        number = first[numbers[best]] | second[numbers[best]] << half
+        moved = np.flatnonzero((number >> np.arange(chosen.size)) & 1)
+        return float(costs[best]), self.entries[chosen[moved]], width
+
+    def within(self, limit: float, change: FloatArray, moving: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return which changes (1 + columns, candidates) cost at most ``limit``, ascending, and both bins' cost then.
+
+        That is infinite where one of them is empty. ``moving`` are the entries that the changes are made of.
+        """
+        most, number, costs = self.aim.table[moving].sum(axis=0), np.arange(change.shape[1]), np.zeros(change.shape[1])
+        for side, sign in enumerate((-1.0, 1.0)):
+            # Only where the moving entries hold all that the bin has of a column can an exchange take the last of it.
+            scarce = np.flatnonzero(self.aim.needed & (self._loads[1:, side] <= most)).tolist()
+            sums = self._excesses[:, side, None] + sign * change
+            costs += self.aim.costs_of(sums, math.inf, self._bins[side], scarce)
+            # No bin costs less than 0, and a rounded sum is never below what is added: few are left for the other bin.
+            near = np.flatnonzero(costs <= limit)
+            number, costs, change = number[near], costs[near], change.take(near, axis=1)
+        return number, costs
+
+    def _scaled(self) -> tuple[FloatArray, FloatArray]:
+        """Return units in which the cost of a change is about its squared distance to the ideal one, and that."""
+        # Both bins' costs as one parabola: with sizes held, a's class term is |x_a - d|^2 / n_a^2 and b's |x_b + d|^2 /
+        # n_b^2 for a change d; their sum is least at the mean weighted by 1 / n^2, and as steep as the sum of weights.
+        rows = self._loads[0].astype(np.float64)
+        weight = 1.0 / (rows * rows)
+        ideal = (self._excesses[:, 0] * weight[0] - self._excesses[:, 1] * weight[1]) / (weight[0] + weight[1])
+        scale = np.full(ideal.size, math.sqrt(weight[0] + weight[1]))
+        pull = float(self._pull[0] + self._pull[1])
+        off = (rows - self._wanted) * self._pull
+        ideal[0] = np.rint((off[0] - off[1]) / pull) if pull > 0.0 else 0.0
+        scale[0] = math.sqrt(pull)
+        return scale, ideal * scale
+
+
+PATIENCE = 6  # rounds in a row without a gain after which a search ends
+GAIN = 1e-9  # a relative gain below this is rounding
+
+
+class Packing:
+    """The bin of each entry, the bins' loads and costs, and their sum. Only ``movable`` entries ever move."""
+
+    def __init__(self, aim: Aim, bins: IntArray, stream: Stream, movable: IntArray | None = None) -> None:
+        self.aim = aim
+        self.bins = bins
+        self.loads = aim.loads(bins)
+        self.costs = aim.costs(self.loads)
+        self.cost = math.fsum(self.costs.tolist())
+        self._movable = np.arange(bins.size) if movable is None else movable
+        self._stream = stream
+        self._width = 0.0
+        # Pairs of bins that no exchange betters, as long as neither of them changes.
+        self._settled: set[tuple[int, int]] = set()
+
+    def improve(self, rounds: int, patience: int = PATIENCE, enough: float = 0.0) -> None:
+        """Exchange between random neighbours until ``patience`` rounds bring nothing, or the cost is ``enough``."""
+        idle = 0
+        for _ in range(rounds):
+            gained = False
+            for a, b in self._ring():
+                gained |= self.exchange(a, b)
+                if self.cost <= enough:
+                    return
+            idle = 0 if gained else idle + 1
+            if idle == patience:
+                return
+
+    def exchange(self, a: int, b: int) -> bool:
+        """Make the best exchange found between bins ``a`` and ``b``; return whether it lowers the cost."""
+        pair = (min(a, b), max(a, b))
+        if pair in self._settled:
+            return False
+        two = self._two(a, b)
+        limit = float(self.costs[a] + self.costs[b]) * (1.0 - GAIN)
+        if every := two.entries.size <= ALL_AT_ONCE:
+            cost, moved = two.of_all(limit)
+        else:
+            cost, moved, self._width = two.best_of_joined(limit, self._stream, self._width)
+        if not cost < limit:
+            self._settled |= {pair} if every else set()
+            return False
+        self._move(moved, a, b)
+        return True
+
+    def wander(self, rounds: int, limit: float) -> None:
+        """Exchange at random, never above the cost ``limit``: in the long run every packing below it is as likely."""
+        for _ in range(rounds):
+            for a, b in self._ring():
+                rest = self.cost - float(self.costs[a] + self.costs[b])
+                two = self._two(a, b, at_most=ALL_AT_ONCE)
+                self._move(two.of_all(limit - rest, self._stream)[1], a, b)
+
+    def _two(self, a: int, b: int, at_most: int | None = None) -> TwoBins:
+        bins = self.bins[self._movable]
+        entries = self._movable[(bins == a) | (bins == b)]
+        if at_most is not None:
+            entries = entries[self._stream.permutation(entries.size)[:at_most]]
+        return TwoBins(self.aim, a, b, self.loads, entries, self.bins[entries] == a)
+
+    def _ring(self) -> list[tuple[int, int]]:
+        # Two bins are neighbours on both sides of the ring, and one pair.
+        ring = self._stream.permutation(self.costs.size).tolist()
+        return list(zip(ring, ring[1:] + ring[:1], strict=True))[: None if len(ring) > 2 else 1]
+
+    def _move(self, entries: IntArray, a: int, b: int) -> None:
+        self._settled = {pair for pair in self._settled if a not in pair and b not in pair}
+        leave = self.bins[entries] == a
+        self.bins[entries] = np.where(leave, b, a)
+        rows = np.column_stack([self.aim.sizes[entries], self.aim.table[entries]])
+        change = (rows * np.where(leave, 1, -1)[:, None]).sum(axis=0)
+        # Loads stay whole numbers and costs are made from them anew: rounding never adds up over thousands of moves.
+        self.loads[:, a] -= change
+        self.loads[:, b] += change
+        self.costs = self.aim.costs(self.loads)
+        self.cost = math.fsum(self.costs.tolist())
 
 
 Effort = int | Literal["max"]
@@ -200,156 +379,3 @@ def pack_into(held: IntArray, table: IntArray, shares: FloatArray, stream: Strea
     packing = Packing(aim, bins, stream, np.arange(n_bins, bins.size))
     packing.improve(DEFAULT_EFFORT)
     return packing.bins[n_bins:]
-
-
-# Fold sizes that a bound looks at, around the wanted one: all of them, and those that are mostly enough.
-SIZES, FIRST_SIZES = 1 << 16, 1 << 8
-
-
-def report_on(aim: Aim, bins: IntArray, stream: Stream) -> PackReport:
-    """Return the report on a packing; what ``stream`` gives changes at most how much is proved."""
-    size, classes, missing = (math.fsum(term.tolist()) for term in aim.terms(aim.loads(bins)))
-    cost = math.fsum((size, classes, missing))
-    bound = min(lower_bound(aim, cost, stream), cost)
-    optimal = bound >= cost * PROVED
-    bound = cost if optimal else bound
-    return PackReport(cost, size, classes, int(missing), lower_bound=bound, gap=cost - bound, optimal=optimal)
-
-
-def lower_bound(aim: Aim, incumbent: float, stream: Stream) -> float:
-    """Return a cost that no packing without an empty bin is below, given the cost of one.
-
-    Whole rows cannot have exact shares, and the bin of a large entry holds all of it; of few entries by branch and
-    bound, and where that does not end, by a linear program.
-    """
-    if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:  # there is one packing only
-        return incumbent
-    largest = np.argsort(-aim.sizes, kind="stable")[:3].tolist()
-    # Of a large entry: the least cost of a packing in which some bin holds it, were all the others divisible.
-    holding = (min(_held_by(aim, entry, alike[0]) for alike in kinds_of_bins(aim)) for entry in largest)
-    simple = max(_rounding_bound(aim), *holding)
-    if aim.sizes.size > MOST_ENTRIES or simple >= incumbent:
-        return simple
-    good = min(incumbent, best_of_starts(aim, stream, DEFAULT_EFFORT).cost)
-    _, searched = best_packing(aim, good)
-    return max(simple, searched if searched >= good * PROVED else covering_bound(aim, good))
-
-
-def _rounding_bound(aim: Aim) -> float:
-    """Return the sum over the bins of the least cost that any whole number of rows of each class allows."""
-
-    def excess(rows: FloatArray) -> FloatArray:
-        off = np.zeros(rows.size)
-        for rate, root in zip(aim.rates.tolist(), aim.roots.tolist(), strict=True):
-            apart = (rows * rate - np.rint(rows * rate)) * root
-            off += apart * apart
-        return off / (rows * rows)
-
-    costs: list[float] = []
-    for alike in kinds_of_bins(aim):  # equal shares have equal pulls
-        wanted = float(aim.wanted[alike[0]])
-        costs += [_least(excess, wanted, 1, wanted, float(aim.pull[alike[0]]))] * len(alike)
-    return math.fsum(costs)
-
-
-def _held_by(aim: Aim, entry: int, f: int) -> float:
-    """Each bin has at least the rows of each class that the entry brings; the other bins are off by as many rows."""
-    wanted, size, pulls = float(aim.wanted[f]), int(aim.sizes[entry]), np.delete(aim.pull, f)
-
-    def excess(rows: FloatArray) -> FloatArray:
-        off = np.zeros(rows.size)
-        for brings, rate, root in zip(aim.table[entry].tolist(), aim.rates.tolist(), aim.roots.tolist(), strict=True):
-            over = np.maximum(brings / rows - rate, 0.0) * root
-            off += over * over
-        return off
-
-    # Being off by d rows together costs the other bins least when each is off in inverse proportion to its pull.
-    rest = 1.0 / math.fsum((1.0 / pulls).tolist()) if pulls.min() > 0.0 else 0.0
-    return _least(excess, max(wanted, float(size)), size, wanted, float(aim.pull[f]) + rest)
-
-
-def _least(
-    class_costs: Callable[[FloatArray], FloatArray], middle: float, smallest: int, wanted: float, pull: float
-) -> float:
-    """Return the least cost of the sizes around ``middle``, or of any beyond, where only the size is sure to cost."""
-    # A few sizes are looked at first: what the size alone costs beyond them is mostly more than the best of them.
-    for width in (FIRST_SIZES, SIZES):
-        low = max(smallest, int(middle) - width // 2)
-        rows = np.arange(low, low + width, dtype=np.float64)
-        off = rows - wanted
-        least = float(np.min(class_costs(rows) + pull * off * off))
-        # Sizes below the first are at least as far off as those beyond the last, so one figure bounds both sides.
-        beyond = pull * float(off[-1]) * float(off[-1])
-        if least <= beyond:
-            break
-    return min(least, beyond)
-
-
-EMPTY = 1e3  # the class term of a bin without rows: worse than any other, so that empty bins are filled first
-
-
-@dataclass(frozen=True)
-class Published:
-    """Parameters of the published search: where it starts, and when it stops."""
-
-    start: Literal["greedy", "random", "zero"] = "greedy"
-    min_cost: float = 1e-5
-    max_retries: int = 100
-
-    def pack(self, aim: Aim, stream: Stream) -> IntArray:
-        """Return a bin for each entry.
-
-        The best single move to a packing not yet visited is made, even uphill, until ``min_cost``, ``max_retries``
-        moves in a row without a new best, or no neighbour is left. O(entries x bins x columns) a move.
-
-        Source: Figueira (2022), Stratified k-fold cross-validation on grouped datasets. Mended: it ends when all
-        neighbours were visited; it packs into as many bins as asked, not 5; visited packings are compared whole; and
-        an empty bin has a cost instead of a division by zero, and is never in the result.
-        """
-        bins = self._first(aim, stream)
-        best, least, retries = bins, math.inf, 0
-        visited = {bins.tobytes()}
-        while True:
-            loads = aim.loads(bins)
-            cost = math.fsum(aim.costs_of(aim.excesses(loads), EMPTY).tolist())
-            # The walk may pass through packings with an empty bin; they are never the best and do not count as retries.
-            if (loads[0] > 0).all():
-                retries = 0 if cost < least else retries + 1
-                best, least = (bins, cost) if cost < least else (best, least)
-            if least <= self.min_cost or retries > self.max_retries:
-                return best
-            following = next((step for step in _best_first(aim, bins) if step.tobytes() not in visited), None)
-            if following is None:
-                return best
-            visited.add(following.tobytes())
-            bins = following
-
-    def _first(self, aim: Aim, stream: Stream) -> IntArray:
-        n = aim.sizes.size
-        if self.start == "zero":
-            return np.zeros(n, dtype=np.int64)
-        if self.start == "random":
-            return stream.below(aim.n_bins, n)
-        bins = np.empty(n, dtype=np.int64)
-        lacking = aim.wanted.copy()
-        for entry in stream.permutation(n).tolist():
-            bins[entry] = int(np.argmax(lacking))
-            lacking[bins[entry]] -= aim.sizes[entry]
-        return bins
-
-
-def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
-    """Yield the packings one move away, cheapest first: by how much each move of an entry to a bin changes the cost."""
-    sums = aim.excesses(aim.loads(bins))
-    now = aim.costs_of(sums, EMPTY)
-    gained = aim.costs_of(sums[:, None, :] + aim.vectors[:, :, None], EMPTY) - now
-    lost = aim.costs_of(sums[:, bins] - aim.vectors, EMPTY, bins) - now[bins]
-    costs: FloatArray = gained + lost[:, None]
-    costs[np.arange(bins.size), bins] = math.inf
-    for move in np.argsort(costs, axis=None, kind="stable").tolist():
-        entry, f = divmod(move, aim.n_bins)
-        if costs[entry, f] == math.inf:
-            return
-        after = bins.copy()
-        after[entry] = f
-        yield after

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import combined
-from evenfold.splitters.packing.cost import Aim
-from evenfold.splitters.packing.exchange import Packing, Population, TwoBins, close_pairs, subset_sums
+from evenfold.splitters.packing.cost import Aim, close_pairs, subset_sums
+from evenfold.splitters.packing.pack import Packing, TwoBins
+from evenfold.splitters.packing.population import Population
 from hypothesis import given, settings, strategies as st
 from tables import counts
 
