@@ -18,7 +18,7 @@ from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters import Stream
 from evenfold.splitters.errors import Displayed
-from evenfold.splitters.kernels import IMPORTANCE
+from evenfold.splitters.numbers import IMPORTANCE
 from sklearn.metrics import confusion_matrix
 
 MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2  # of the importance of features: test rows, and changes of each

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 from evenfold.splitters import Pair
-from evenfold.splitters.numbers import components_of, stable_order
+from evenfold.splitters.kernels import components_of
+from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
 
 from .figures import Figures

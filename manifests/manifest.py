@@ -15,8 +15,7 @@ from evenfold.manifests.tables.keys import Lookup, WhichRows, key_table, positio
 from evenfold.manifests.tables.read import read_table, source_of
 from evenfold.splitters import Pair, Rows, SplitError, Splitter, Stream
 from evenfold.splitters.errors import Displayed, above
-from evenfold.splitters.kernels import CALIBRATION
-from evenfold.splitters.numbers import digest_json
+from evenfold.splitters.numbers import CALIBRATION, digest_json
 from evenfold.splitters.strategies.wrappers import set_apart
 from numpy.typing import NDArray
 

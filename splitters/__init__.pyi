@@ -8,7 +8,7 @@ from .base import (
     strategy_of as strategy_of,
 )
 from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
-from .kernels import Stream as Stream
+from .numbers import Stream as Stream
 from .packing.report import PackReport as PackReport
 from .rows import Needs as Needs, Rows as Rows
 from .strategies.bootstraps import (

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .errors import SplitError, meant
-from .kernels import DRAWS, LABELS, IntArray, Stream, codes_of, shares_of_parts
+from .kernels import codes_of, shares_of_parts
 from .naming import code_of, import_path, params_of
-from .numbers import check_count, digest_json, is_whole, label_type, plain_numbers
+from .numbers import DRAWS, LABELS, IntArray, Stream, check_count, digest_json, is_whole, label_type, plain_numbers
 from .rows import ROLES, Needs, Rows
 from .untrusted import Role, refusal, resolve
 

@@ -1,8 +1,8 @@
-"""Randomness of raw Philox bits and integers alone, what is dealt by it, sizes by shares, and hashes of keys."""
+"""What strategies are made of: rows dealt at random, sizes by shares, hashes of keys, numbers joined and looked up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from math import ceil, floor, fsum, gcd
 from typing import Any, Literal
@@ -11,99 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import SplitError
-from .numbers import IntArray as IntArray, is_real, is_whole, label_type, stable_order
-
-# Numbers made at a time; a part of what the numbers are, so it never changes.
-STRETCH = 1 << 14
-
-# The first element of a stream's path says what the stream is for, so that no two purposes share numbers.
-LABELS, DRAWS, HOLDOUT, PACKING, REPEATS, MADE_UP, EXTENDING, AUDITING, LOOKING, CROSSING, IMPORTANCE = range(11)
-CALIBRATION = 11
-
-
-class Stream:
-    """Random decisions that depend on ``seed`` and ``path`` alone, the same on every CPU; other paths are independent.
-
-    NumPy guarantees the bits of a bit generator for ever, but not what ``Generator`` makes of them (NEP 19).
-    So only ``Philox`` raw bits are used here, and everything made from them is integer arithmetic or sorting.
-    """
-
-    def __init__(self, seed: int, *path: int) -> None:
-        self.path = path
-        bits = np.random.Philox(np.random.SeedSequence(seed, spawn_key=path))
-        self.raw: Callable[[int], NDArray[np.uint64]] = bits.random_raw  # so many uniform 64-bit integers
-
-    def permutation(self, n: int) -> IntArray:
-        """Return the positions 0..n-1 in random order, in O(n log n)."""
-        return self.shuffled_rows(1, n).reshape(n)
-
-    def sides(self, n: int, first: int, second: int) -> tuple[IntArray, IntArray]:
-        """Return the ``first`` and the next ``second`` positions of ``permutation``, each ascending, in O(n)."""
-        keys, positions = self._keys(1, n)
-        keys.partition([end for end in {first, first + second} if end < n])
-        keys &= positions
-        places, side = keys.reshape(n).view(np.int64), np.zeros(n, dtype=np.int8)
-        side[places[:first]], side[places[first : first + second]] = 1, 2
-        return np.flatnonzero(side == 1), np.flatnonzero(side == 2)
-
-    def shuffled_by(self, codes: IntArray, n_codes: int) -> IntArray:
-        """Return the positions of ``codes`` (0..n_codes-1) in their order, those of a code in random order.
-
-        As in ``permutation``, about n**3 / 2**65 pairs of rows of the same code keep their order by equal random bits.
-        """
-        code_bits = max(n_codes - 1, 1).bit_length()
-        keys, positions = self._keys(1, codes.size, shift=code_bits)
-        keys |= codes.astype(np.uint64) << np.uint64(64 - code_bits)
-        keys.sort()
-        keys &= positions
-        return keys.reshape(codes.size).view(np.int64)
-
-    def shuffled_rows(self, rows: int, n: int) -> IntArray:
-        """Return ``rows`` independent permutations of 0..n-1, one a row."""
-        keys, positions = self._keys(rows, n)
-        keys.sort(axis=1)  # of values, vectorised on every CPU; each carries its position, so no ties fall differently
-        keys &= positions
-        return keys.view(np.int64)
-
-    def _keys(self, rows: int, n: int, shift: int = 0) -> tuple[NDArray[np.uint64], np.uint64]:
-        """Return ``rows`` times random integers whose low bits are the positions 0..n-1, and the mask of those bits.
-
-        Sorted they are random permutations. Their ``shift`` highest bits are left free.
-        """
-        positions = np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
-        keys = self.raw(rows * n).reshape(rows, n)
-        keys >>= np.uint64(shift)
-        keys &= ~positions
-        keys |= np.arange(n, dtype=np.uint64)
-        return keys, positions
-
-    def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
-        """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
-
-        Multiply-shift of 32 random bits, a stretch at a time; products whose low half would make some values likelier
-        are drawn again. Many calls may share one ``out``. Source: Lemire (2019), Fast random integer generation in an
-        interval.
-        """
-        numbers = np.empty(size, dtype=np.int64) if out is None else out
-        # A view: products are turned into the returned numbers in place.
-        products, uneven = numbers.view(np.uint64), np.uint32(2**32 % bound)
-        for first in range(0, size, STRETCH):
-            part = products[first : first + STRETCH]
-            np.multiply(self._halves(part.size), np.uint64(bound), out=part)
-            again = np.flatnonzero(part.astype(np.uint32) < uneven)
-            while again.size:
-                part[again] = self._halves(again.size) * np.uint64(bound)
-                again = again[part[again].astype(np.uint32) < uneven]
-            part >>= np.uint64(32)
-        return numbers
-
-    def _halves(self, size: int) -> NDArray[np.uint32]:
-        """Return ``size`` uniform 32-bit integers: each 64-bit word's low half, then its high half."""
-        return self.raw((size + 1) // 2).astype("<u8", copy=False).view("<u4")[:size]
-
-    def uniform(self, size: int) -> NDArray[np.float64]:
-        """Return ``size`` numbers of [0, 1), multiples of 2**-53."""
-        return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+from .numbers import GOLDEN, IntArray, Stream, by_appearance, is_real, is_whole, label_type, stable_order
 
 
 def take_evenly(n: int, count: int, stream: Stream) -> IntArray:
@@ -297,7 +205,7 @@ def scaled(words: NDArray[np.uint64], bound: int) -> NDArray[np.int64]:
     return ((high * factor + (low * factor >> np.uint64(26))) >> np.uint64(26)).view(np.int64)
 
 
-_MIX_1, _MIX_2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), 0x9E3779B97F4A7C15
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def mixed(words: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
@@ -305,7 +213,7 @@ def mixed(words: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
 
     Number 0 follows the word itself. Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom generators.
     """
-    state = words + np.uint64((turn + 1) * _STEP & 0xFFFFFFFFFFFFFFFF)
+    state = words + np.uint64((turn + 1) * GOLDEN & 0xFFFFFFFFFFFFFFFF)
     state ^= state >> np.uint64(30)
     state *= _MIX_1
     state ^= state >> np.uint64(27)
@@ -314,11 +222,53 @@ def mixed(words: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
     return state
 
 
-def combined(columns: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return one 64-bit code per place of ``columns`` (columns, places): equal places have equal codes.
+LOOKED_UP = 1 << 20  # numbers at a time
 
-    Others nearly always differ: the sum of column j times an odd number to the power j + 1, modulo 2**64.
+
+def places_in(ordered: NDArray[np.int64], wanted: NDArray[np.int64]) -> IntArray:
+    """Return where each wanted whole number stands among ``ordered``, one or more that ascend; -1 where it does not.
+
+    By a table of all numbers between the ends, where these are dense; else by search, a stretch of sorted numbers at a
+    time. O(ordered + wanted), or O(wanted log ordered).
     """
-    # Powers of an odd number are odd and can be undone: places that differ in one column alone never share a code.
-    powers = np.array([pow(_STEP, j + 1, 2**64) for j in range(columns.shape[0])], dtype=np.uint64)
-    return np.asarray(np.einsum("j,jp->p", powers, columns.view(np.uint64)))
+    places, (least, most) = np.empty(wanted.size, dtype=np.int64), ordered[[0, -1]]
+    width, table = int(most) - int(least) + 1, None
+    if ordered.size < width <= 4 * min(ordered.size, 8 * wanted.size):
+        table = np.full(width, -1, dtype=np.int32 if ordered.size < 2**31 else np.int64)
+        for start in range(0, ordered.size, LOOKED_UP):
+            part = ordered[start : start + LOOKED_UP] - least
+            table[part] = np.arange(start, start + part.size)
+    for start in range(0, wanted.size, LOOKED_UP):
+        part, place = wanted[start : start + LOOKED_UP], places[start : start + LOOKED_UP]
+        if table is None and width > ordered.size:
+            order = stable_order(part)
+            near = np.minimum(np.searchsorted(ordered, part[order]), ordered.size - 1)
+            place[order] = np.where(ordered[near] == part[order], near, -1)
+        else:
+            near = np.clip(part, least, most)
+            at = near - least
+            place[:] = np.where(near == part, at if table is None else table[at], -1)
+    return places
+
+
+def components_of(entities: IntArray) -> IntArray:
+    """Return the component of each row, by first appearance: rows that share a level of any column have the same one.
+
+    ``entities`` (rows, columns) are codes from 0 on; a code below 0 joins nothing. About O(rows x columns).
+    """
+    n = entities.shape[0]
+    sizes = entities.max(axis=0, initial=-1) + 1
+    # A row's levels hang on its node: 0 to n - 1 are the rows, then each column's levels after those before it.
+    nodes = entities + n + np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    present = entities >= 0
+    rows = np.broadcast_to(np.arange(n)[:, None], entities.shape)[present]
+    return by_appearance(joined_by(rows, nodes[present], n + int(sizes.sum()))[:n])
+
+
+def joined_by(a: IntArray, b: IntArray, n: int) -> IntArray:
+    """Return the component of each of ``n`` nodes that the edges from ``a`` to ``b`` join."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    edges = coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
+    return np.asarray(connected_components(edges, directed=False)[1], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Values: told apart, made codes, put in order, joined, written as canonical JSON; alike on every machine."""
+"""Numbers alike on every machine: random ones, values made codes and put in order, and what is said of both as JSON."""
 
 from __future__ import annotations
 
@@ -200,7 +200,6 @@ def first_rows(rows: IntArray) -> str:
     return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
 
 
-STRETCH = 1 << 20
 _SIGN = np.int64(-(2**63))
 
 
@@ -235,32 +234,6 @@ def stable_order(values: NDArray[Any]) -> IntArray:
     return order
 
 
-def places_in(ordered: NDArray[np.int64], wanted: NDArray[np.int64]) -> IntArray:
-    """Return where each wanted whole number stands among ``ordered``, one or more that ascend; -1 where it does not.
-
-    By a table of all numbers between the ends, where these are dense; else by search, a stretch of sorted numbers at a
-    time. O(ordered + wanted), or O(wanted log ordered).
-    """
-    places, (least, most) = np.empty(wanted.size, dtype=np.int64), ordered[[0, -1]]
-    width, table = int(most) - int(least) + 1, None
-    if ordered.size < width <= 4 * min(ordered.size, 8 * wanted.size):
-        table = np.full(width, -1, dtype=np.int32 if ordered.size < 2**31 else np.int64)
-        for start in range(0, ordered.size, STRETCH):
-            part = ordered[start : start + STRETCH] - least
-            table[part] = np.arange(start, start + part.size)
-    for start in range(0, wanted.size, STRETCH):
-        part, place = wanted[start : start + STRETCH], places[start : start + STRETCH]
-        if table is None and width > ordered.size:
-            order = stable_order(part)
-            near = np.minimum(np.searchsorted(ordered, part[order]), ordered.size - 1)
-            place[order] = np.where(ordered[near] == part[order], near, -1)
-        else:
-            near = np.clip(part, least, most)
-            at = near - least
-            place[:] = np.where(near == part, at if table is None else table[at], -1)
-    return places
-
-
 def _ordered_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a new array of integers that are in the same order as the numbers or times."""
     if values.dtype.kind == "u":
@@ -275,27 +248,110 @@ def _ordered_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
     return bits.view(np.uint64)
 
 
-def components_of(entities: IntArray) -> IntArray:
-    """Return the component of each row, by first appearance: rows that share a level of any column have the same one.
+# Numbers made at a time; a part of what the numbers are, so it never changes.
+STRETCH = 1 << 14
 
-    ``entities`` (rows, columns) are codes from 0 on; a code below 0 joins nothing. About O(rows x columns).
+# The first element of a stream's path says what the stream is for, so that no two purposes share numbers.
+LABELS, DRAWS, HOLDOUT, PACKING, REPEATS, MADE_UP, EXTENDING, AUDITING, LOOKING, CROSSING, IMPORTANCE = range(11)
+CALIBRATION = 11
+
+
+class Stream:
+    """Random decisions that depend on ``seed`` and ``path`` alone, the same on every CPU; other paths are independent.
+
+    NumPy guarantees the bits of a bit generator for ever, but not what ``Generator`` makes of them (NEP 19).
+    So only ``Philox`` raw bits are used here, and everything made from them is integer arithmetic or sorting.
     """
-    n = entities.shape[0]
-    sizes = entities.max(axis=0, initial=-1) + 1
-    # A row's levels hang on its node: 0 to n - 1 are the rows, then each column's levels after those before it.
-    nodes = entities + n + np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    present = entities >= 0
-    rows = np.broadcast_to(np.arange(n)[:, None], entities.shape)[present]
-    return by_appearance(joined_by(rows, nodes[present], n + int(sizes.sum()))[:n])
+
+    def __init__(self, seed: int, *path: int) -> None:
+        self.path = path
+        bits = np.random.Philox(np.random.SeedSequence(seed, spawn_key=path))
+        self.raw: Callable[[int], NDArray[np.uint64]] = bits.random_raw  # so many uniform 64-bit integers
+
+    def permutation(self, n: int) -> IntArray:
+        """Return the positions 0..n-1 in random order, in O(n log n)."""
+        return self.shuffled_rows(1, n).reshape(n)
+
+    def sides(self, n: int, first: int, second: int) -> tuple[IntArray, IntArray]:
+        """Return the ``first`` and the next ``second`` positions of ``permutation``, each ascending, in O(n)."""
+        keys, positions = self._keys(1, n)
+        keys.partition([end for end in {first, first + second} if end < n])
+        keys &= positions
+        places, side = keys.reshape(n).view(np.int64), np.zeros(n, dtype=np.int8)
+        side[places[:first]], side[places[first : first + second]] = 1, 2
+        return np.flatnonzero(side == 1), np.flatnonzero(side == 2)
+
+    def shuffled_by(self, codes: IntArray, n_codes: int) -> IntArray:
+        """Return the positions of ``codes`` (0..n_codes-1) in their order, those of a code in random order.
+
+        As in ``permutation``, about n**3 / 2**65 pairs of rows of the same code keep their order by equal random bits.
+        """
+        code_bits = max(n_codes - 1, 1).bit_length()
+        keys, positions = self._keys(1, codes.size, shift=code_bits)
+        keys |= codes.astype(np.uint64) << np.uint64(64 - code_bits)
+        keys.sort()
+        keys &= positions
+        return keys.reshape(codes.size).view(np.int64)
+
+    def shuffled_rows(self, rows: int, n: int) -> IntArray:
+        """Return ``rows`` independent permutations of 0..n-1, one a row."""
+        keys, positions = self._keys(rows, n)
+        keys.sort(axis=1)  # of values, vectorised on every CPU; each carries its position, so no ties fall differently
+        keys &= positions
+        return keys.view(np.int64)
+
+    def _keys(self, rows: int, n: int, shift: int = 0) -> tuple[NDArray[np.uint64], np.uint64]:
+        """Return ``rows`` times random integers whose low bits are the positions 0..n-1, and the mask of those bits.
+
+        Sorted they are random permutations. Their ``shift`` highest bits are left free.
+        """
+        positions = np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
+        keys = self.raw(rows * n).reshape(rows, n)
+        keys >>= np.uint64(shift)
+        keys &= ~positions
+        keys |= np.arange(n, dtype=np.uint64)
+        return keys, positions
+
+    def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
+        """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
+
+        Multiply-shift of 32 random bits, a stretch at a time; products whose low half would make some values likelier
+        are drawn again. Many calls may share one ``out``. Source: Lemire (2019), Fast random integer generation in an
+        interval.
+        """
+        numbers = np.empty(size, dtype=np.int64) if out is None else out
+        # A view: products are turned into the returned numbers in place.
+        products, uneven = numbers.view(np.uint64), np.uint32(2**32 % bound)
+        for first in range(0, size, STRETCH):
+            part = products[first : first + STRETCH]
+            np.multiply(self._halves(part.size), np.uint64(bound), out=part)
+            again = np.flatnonzero(part.astype(np.uint32) < uneven)
+            while again.size:
+                part[again] = self._halves(again.size) * np.uint64(bound)
+                again = again[part[again].astype(np.uint32) < uneven]
+            part >>= np.uint64(32)
+        return numbers
+
+    def _halves(self, size: int) -> NDArray[np.uint32]:
+        """Return ``size`` uniform 32-bit integers: each 64-bit word's low half, then its high half."""
+        return self.raw((size + 1) // 2).astype("<u8", copy=False).view("<u4")[:size]
+
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        """Return ``size`` numbers of [0, 1), multiples of 2**-53."""
+        return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def joined_by(a: IntArray, b: IntArray, n: int) -> IntArray:
-    """Return the component of each of ``n`` nodes that the edges from ``a`` to ``b`` join."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+GOLDEN = 0x9E3779B97F4A7C15  # 2**64 by the golden ratio, made odd
 
-    edges = coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
-    return np.asarray(connected_components(edges, directed=False)[1], dtype=np.int64)
+
+def combined(columns: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return one 64-bit code per place of ``columns`` (columns, places): equal places have equal codes.
+
+    Others nearly always differ: the sum of column j times an odd number to the power j + 1, modulo 2**64.
+    """
+    # Powers of an odd number are odd and can be undone: places that differ in one column alone never share a code.
+    powers = np.array([pow(GOLDEN, j + 1, 2**64) for j in range(columns.shape[0])], dtype=np.uint64)
+    return np.asarray(np.einsum("j,jp->p", powers, columns.view(np.uint64)))
 
 
 def by_appearance(codes: NDArray[np.integer]) -> IntArray:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import SplitError, shown
-from .kernels import IntArray
-from .numbers import Coded, array_of, components_of, encode, is_number, present, require_present, stable_order
+from .kernels import components_of
+from .numbers import Coded, IntArray, array_of, encode, is_number, present, require_present, stable_order
 from .times import ends_of, times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]

@@ -17,7 +17,7 @@ from cases import CASES
 from evenfold.splitters import Splitter, Stream
 from evenfold.splitters.conformance import trial_of
 from evenfold.splitters.conformance.data import Trial
-from evenfold.splitters.kernels import MADE_UP
+from evenfold.splitters.numbers import MADE_UP
 from evenfold.splitters.packing.cost import Aim
 from evenfold.splitters.packing.pack import pack_into, pack_to
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels import AUDITING
-from evenfold.splitters.numbers import by_appearance, joined_by
+from evenfold.splitters.kernels import joined_by
+from evenfold.splitters.numbers import AUDITING, by_appearance
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.stats import binom

@@ -16,7 +16,7 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.errors import reason_of
-from evenfold.splitters.kernels import AUDITING
+from evenfold.splitters.numbers import AUDITING
 from numpy.typing import NDArray
 
 from .findings import Found, Outcome, needed

@@ -11,8 +11,8 @@ import pandas as pd
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
 from evenfold.splitters.errors import is_deployed
-from evenfold.splitters.kernels import AUDITING
-from evenfold.splitters.numbers import by_appearance, joined_by
+from evenfold.splitters.kernels import joined_by
+from evenfold.splitters.numbers import AUDITING, by_appearance
 from scipy.spatial import cKDTree
 from scipy.stats import t
 

@@ -17,8 +17,7 @@ from evenfold.manifests.membership import NEVER_TESTED
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, listed, require_columns
 from evenfold.splitters import SplitError, Stream
-from evenfold.splitters.kernels import AUDITING
-from evenfold.splitters.numbers import by_appearance
+from evenfold.splitters.numbers import AUDITING, by_appearance
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels import AUDITING
-from evenfold.splitters.numbers import by_appearance
+from evenfold.splitters.numbers import AUDITING, by_appearance
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.stats import binom, chi2, norm

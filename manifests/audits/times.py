@@ -11,7 +11,7 @@ from evenfold.manifests.balance import columns_of_folds
 from evenfold.manifests.joined import JoinedLabels
 from evenfold.manifests.tables.canonical import listed, verb
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels import AUDITING
+from evenfold.splitters.numbers import AUDITING
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.stats import chisquare, norm

@@ -18,8 +18,8 @@ from evenfold.manifests.tables.keys import key_values, positions_in
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import HashSplit, SplitError, Stream
 from evenfold.splitters.errors import shown
-from evenfold.splitters.kernels import EXTENDING, fill
-from evenfold.splitters.numbers import components_of
+from evenfold.splitters.kernels import components_of, fill
+from evenfold.splitters.numbers import EXTENDING
 from evenfold.splitters.packing.pack import pack_into
 from evenfold.splitters.strategies.given import share_of_key
 from numpy.typing import NDArray

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from evenfold.manifests.spec import ROW_KEY, SplitSpec
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import amount, shown, verb
-from evenfold.splitters.numbers import canonical_json as canonical_json, digest_json as digest_json, places_in
+from evenfold.splitters.kernels import places_in
+from evenfold.splitters.numbers import canonical_json as canonical_json, digest_json as digest_json
 from evenfold.splitters.times import ends_of, gap_of, times_of
 from numpy.typing import NDArray
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.splitters.base import LabelSplitter, Pair, Splitter
-from evenfold.splitters.kernels import MADE_UP, IntArray, Stream
+from evenfold.splitters.numbers import MADE_UP, IntArray, Stream
 from numpy.typing import NDArray
 
 # What the same rows may come in.

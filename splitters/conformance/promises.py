@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter
-from evenfold.splitters.kernels import IntArray, codes_of, shares_of_parts
-from evenfold.splitters.numbers import encode
+from evenfold.splitters.kernels import codes_of, shares_of_parts
+from evenfold.splitters.numbers import IntArray, encode
 from evenfold.splitters.times import ends_of, later, rows_in, times_of
 from numpy.typing import NDArray
 

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import IntArray, Stream, combined
-from evenfold.splitters.numbers import stable_order
+from evenfold.splitters.numbers import IntArray, Stream, combined, stable_order
 from evenfold.splitters.rows import GroupRows, Rows
 from numpy.typing import NDArray
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from evenfold.splitters.kernels import IntArray, Stream
-from evenfold.splitters.numbers import by_appearance, stable_order
+from evenfold.splitters.numbers import IntArray, Stream, by_appearance, stable_order
 from numpy.typing import NDArray
 
 from .cost import MISSING, FloatArray

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from evenfold.splitters.kernels import IntArray
-from evenfold.splitters.numbers import stable_order
+from evenfold.splitters.numbers import IntArray, stable_order
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 

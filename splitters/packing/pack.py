@@ -8,8 +8,7 @@ from operator import attrgetter
 from typing import Literal
 
 import numpy as np
-from evenfold.splitters.kernels import IntArray, Stream, combined
-from evenfold.splitters.numbers import stable_order
+from evenfold.splitters.numbers import IntArray, Stream, combined, stable_order
 
 from .cost import Aim, FloatArray, close_pairs, cost_of_chance, subset_sums
 from .exact import BUDGET, MOST_ENTRIES, NODE, best_packing

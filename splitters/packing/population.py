@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from evenfold.splitters.kernels import IntArray, Stream
-from evenfold.splitters.numbers import stable_order
+from evenfold.splitters.numbers import IntArray, Stream, stable_order
 from numpy.typing import NDArray
 
 from .cost import Aim

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from evenfold.splitters.kernels import IntArray, Stream
+from evenfold.splitters.numbers import IntArray, Stream
 
 from .cost import Aim, FloatArray
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from evenfold.splitters.kernels import IntArray, Stream
+from evenfold.splitters.numbers import IntArray, Stream
 
 from .cost import Aim, FloatArray
 from .exact import MOST_ENTRIES, PROVED, best_packing, covering_bound, kinds_of_bins

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import DRAWS, IntArray, Stream, hashed, mixed
-from evenfold.splitters.numbers import stable_order
+from evenfold.splitters.kernels import hashed, mixed
+from evenfold.splitters.numbers import DRAWS, IntArray, Stream, stable_order
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 

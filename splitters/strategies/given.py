@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError, amount, cause_of, reason_of
-from evenfold.splitters.kernels import IntArray, Stream, hashed, scaled
+from evenfold.splitters.kernels import hashed, scaled
 from evenfold.splitters.naming import distribution_of
-from evenfold.splitters.numbers import present
+from evenfold.splitters.numbers import IntArray, Stream, present
 from evenfold.splitters.rows import Needs, Rows, whole_numbers
 from evenfold.splitters.untrusted import SPLITTER, check_params, refusal, resolve
 from numpy.typing import NDArray

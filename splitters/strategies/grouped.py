@@ -10,8 +10,17 @@ from typing import Any, Literal
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError, shown
-from evenfold.splitters.kernels import PACKING, IntArray, Stream
-from evenfold.splitters.numbers import check_choice, check_count, check_number, encode, is_real, is_whole
+from evenfold.splitters.numbers import (
+    PACKING,
+    IntArray,
+    Stream,
+    check_choice,
+    check_count,
+    check_number,
+    encode,
+    is_real,
+    is_whole,
+)
 from evenfold.splitters.packing.cost import aim_of, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, pack_to
 from evenfold.splitters.packing.published import Published

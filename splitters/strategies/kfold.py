@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from evenfold.splitters.base import LabelSplitter
 from evenfold.splitters.errors import SplitError, shown
-from evenfold.splitters.kernels import IntArray, Stream, deal
-from evenfold.splitters.numbers import check_choice, label_type
+from evenfold.splitters.kernels import deal
+from evenfold.splitters.numbers import IntArray, Stream, check_choice, label_type
 from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray

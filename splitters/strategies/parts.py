@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from evenfold.splitters.base import LabelSplitter
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import IntArray, Stream, merged_folds, rows_of_share, shares_of_parts, trained_part
-from evenfold.splitters.numbers import check_count, is_real, label_type
+from evenfold.splitters.kernels import merged_folds, rows_of_share, shares_of_parts, trained_part
+from evenfold.splitters.numbers import IntArray, Stream, check_count, is_real, label_type
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 

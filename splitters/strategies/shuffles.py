@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import IntArray, Size, Stream, groups_until, shuffled_in_blocks, sizes_of, take_evenly
-from evenfold.splitters.numbers import check_number
+from evenfold.splitters.kernels import Size, groups_until, shuffled_in_blocks, sizes_of, take_evenly
+from evenfold.splitters.numbers import IntArray, Stream, check_number
 from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray

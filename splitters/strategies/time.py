@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import IntArray, Stream
-from evenfold.splitters.numbers import check_count, label_type
+from evenfold.splitters.numbers import IntArray, Stream, check_count, label_type
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.times import Calendar, calendar_units, gap_of, later, rows_in, unit_and_zone
 from numpy.typing import NDArray

@@ -11,16 +11,8 @@ from typing import Any, cast
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, Splitter, follows, refines, strategy_of
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import (
-    CROSSING,
-    HOLDOUT,
-    REPEATS,
-    Stream,
-    rows_of_share,
-    shuffled_in_blocks,
-    take_evenly,
-)
-from evenfold.splitters.numbers import IntArray, check_count, components_of, encode, stable_order
+from evenfold.splitters.kernels import components_of, rows_of_share, shuffled_in_blocks, take_evenly
+from evenfold.splitters.numbers import CROSSING, HOLDOUT, REPEATS, IntArray, Stream, check_count, encode, stable_order
 from evenfold.splitters.packing.cost import aim_of, table_to_pack
 from evenfold.splitters.packing.crossing import Crossing, bins_of_levels
 from evenfold.splitters.packing.pack import pack_to

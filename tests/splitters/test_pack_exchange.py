@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels import combined
+from evenfold.splitters.numbers import combined
 from evenfold.splitters.packing.cost import Aim, close_pairs, subset_sums
 from evenfold.splitters.packing.pack import Packing, TwoBins
 from evenfold.splitters.packing.population import Population

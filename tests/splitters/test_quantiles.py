@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import BalancedGroupKFold, BalancedGroupSplit, BalancedKFold, Holdout, LabelSplitter
-from evenfold.splitters.kernels import Stream, fill
+from evenfold.splitters.kernels import fill
+from evenfold.splitters.numbers import Stream
 from evenfold.splitters.packing.cost import bins_of_numbers, edges_of
 from hypothesis import given, strategies as st
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import decide
 from evenfold.splitters import Bootstrap, GroupBootstrap, PoissonBootstrap, SplitError, StratifiedBootstrap, Stream
-from evenfold.splitters.kernels import CALIBRATION, IMPORTANCE
+from evenfold.splitters.numbers import CALIBRATION, IMPORTANCE
 from evenfold.splitters.strategies.bootstraps import QUANTILES
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import KFold, SortedStratifiedKFold, StratifiedKFold
-from evenfold.splitters.numbers import places_in, stable_order
+from evenfold.splitters.kernels import places_in
+from evenfold.splitters.numbers import stable_order
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
