@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from evenfold.manifests.fields import Strict
 from evenfold.splitters.errors import Displayed
-from evenfold.splitters.packing.cost import PackReport
+from evenfold.splitters.packing.report import PackReport
 
 
 class Figures(TypedDict, total=False):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from evenfold.splitters import Crossed, DrawSplitter, HashSplit, LabelSplitter, Needs, Rows, SplitError
 from evenfold.splitters.base import strategy_code
 from evenfold.splitters.numbers import CLASSES_VERSION, HOLDOUT, Stream, label_type
-from evenfold.splitters.rows import GroupRows
+from evenfold.splitters.packing.cost import GroupRows
 from evenfold.splitters.strategies.wrappers import LOCKING_VERSION, locked_rows, rest_of
 from numpy.typing import NDArray
 

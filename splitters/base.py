@@ -17,7 +17,7 @@ from .errors import SplitError, meant
 from .kernels import codes_of, shares_of_parts
 from .naming import code_of, import_path, params_of
 from .numbers import DRAWS, LABELS, IntArray, Stream, check_count, digest_json, is_whole, label_type, plain_numbers
-from .rows import ROLES, Needs, Rows
+from .rows import ROLES, Needs, Rows, require_apart
 from .untrusted import Role, refusal, resolve
 
 Pair = tuple[IntArray, IntArray]
@@ -128,7 +128,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
                 f"random_state={seed!r} cannot be repeated by anybody else; pass an integer of at least 0, such as 0."
             )
         if self.needs.groups is True and "groups_whole" in self.promises:
-            rows.require_two_groups()
+            if rows.entities is not None:
+                require_apart(rows.entities, int(rows.group_sizes.max()), rows.n)
+            if rows.n_groups < 2:
+                raise SplitError(f"all {rows.n:,} rows are one group; use KFold, or a finer group column.")
         self._check(rows)
 
     @abstractmethod

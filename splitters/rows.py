@@ -168,13 +168,6 @@ class Rows:
             return list(self.entities.codes.T)
         return [] if self.groups is None else [self.groups]
 
-    def require_two_groups(self) -> None:
-        """Raise SplitError where all rows are one group, or what several entities join is more than half of them."""
-        if self.entities is not None:
-            _require_apart(self.entities, int(self.group_sizes.max()), self.n)
-        if self.n_groups < 2:
-            raise SplitError(f"all {self.n:,} rows are one group; use KFold, or a finer group column.")
-
     @property
     def classed(self) -> list[tuple[IntArray, tuple[Any, ...]]]:
         """The codes of each column of classes in y, and what they stand for; none of numbers, and without y."""
@@ -185,18 +178,6 @@ class Rows:
     def class_counts(self) -> IntArray:
         """Return the rows of each class (one target column of classes)."""
         return np.bincount(self.y, minlength=len(self.levels))
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupRows(Rows):
-    """Rows of which only the table of groups and classes is known, as ``table_to_pack`` returns it; ``n`` counts rows.
-
-    ``groups`` has one entry a group, 0, 1, 2, ...; a ``by_group_table`` strategy labels groups as their rows.
-    """
-
-    sizes: IntArray
-    table: IntArray
-    weights: NDArray[np.float64]
 
 
 def _columns(values: Any, name: str) -> Coded | None:
@@ -211,7 +192,8 @@ def _columns(values: Any, name: str) -> Coded | None:
     return Coded(np.stack(codes, axis=1), [*levels], names)
 
 
-def _require_apart(entities: Coded, largest: int, n: int) -> None:
+def require_apart(entities: Coded, largest: int, n: int) -> None:
+    """Raise SplitError where what several entities join is more than half of ``n`` rows, ``largest`` in one group."""
     alone = max(int(np.bincount(column).max()) for column in entities.codes.T)
     if 2 * largest <= n or largest == alone:  # one level alone is as large: nothing is joined
         return

@@ -19,8 +19,7 @@ from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import Needs, Predefined, Rows, Splitter
 from evenfold.splitters.kernels import shares_of_parts
 from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
-from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of, require_table, side_by_side
-from evenfold.splitters.rows import GroupRows
+from evenfold.splitters.packing.cost import QUANTILE_BINS, GroupRows, edges_of, require_table, side_by_side
 from numpy.typing import NDArray
 
 from .header import Remembered

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.numbers import IntArray, Stream, combined, stable_order
-from evenfold.splitters.rows import GroupRows, Rows
+from evenfold.splitters.rows import Rows
 from numpy.typing import NDArray
 
 QUANTILE_BINS = 10
@@ -185,6 +186,23 @@ def cost_of_chance(aim: Aim) -> float:
     spread = aim.pull * aim.wanted * (1.0 - aim.shares) * (not aim.exact)
     classes = aim.roots * aim.roots * aim.rates * (1.0 - aim.rates)
     return math.fsum(spread.tolist()) + math.fsum(classes.tolist()) * math.fsum((1.0 / aim.wanted).tolist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRows(Rows):
+    """Rows of which only the table of groups and classes is known, as ``table_to_pack`` returns it; ``n`` counts rows.
+
+    ``groups`` has one entry a group, 0, 1, 2, ...; a ``by_group_table`` strategy labels groups as their rows.
+    """
+
+    sizes: IntArray
+    table: IntArray
+    weights: NDArray[np.float64]
+
+    @property
+    def n_groups(self) -> int:
+        """The number of groups."""
+        return self.sizes.size
 
 
 MOST_CELLS = 2_000_000_000  # of groups by classes

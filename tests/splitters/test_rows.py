@@ -186,10 +186,10 @@ def test_entities_that_join_more_than_half_of_the_rows_are_refused_with_the_leve
     with pytest.raises(SplitError) as error:
         BalancedGroupKFold(2).split(groups=crossing(17, 3))
     assert "join 9 of 17 rows (53%) into one group; 'all' of column 0 of groups, which meets 3" in str(error.value)
-    Rows.of(groups=crossing(18, 3), needs=needs).require_two_groups()
+    BalancedGroupKFold(2).check(Rows.of(groups=crossing(18, 3), needs=needs))
     large = crossing(18, 1)
     large[:12, 1] = "one"
-    Rows.of(groups=large, needs=needs).require_two_groups()
+    BalancedGroupKFold(2).check(Rows.of(groups=large, needs=needs))
     numbered_anew = np.array([[f"h{i % 4}", f"{i // 4 % 5}"] for i in range(40)])
     with pytest.raises(SplitError, match=r"join 40 of 40 rows \(100%\) .*Where values are numbered anew"):
         BalancedGroupKFold(2).split(groups=numbered_anew)

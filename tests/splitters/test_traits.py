@@ -27,8 +27,7 @@ from evenfold.splitters import (
     StratifiedKFold,
     all_strategies,
 )
-from evenfold.splitters.packing.cost import table_to_pack
-from evenfold.splitters.rows import GroupRows
+from evenfold.splitters.packing.cost import GroupRows, table_to_pack
 from evenfold.splitters.strategies.given import FromSklearn
 from sklearn import config_context
 from sklearn.base import clone
