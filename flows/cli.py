@@ -85,7 +85,7 @@ def main() -> None:
     """
     # What is imported stays: looking through its half a million objects for garbage took a tenth of a short command.
     gc.set_threshold(100_000, 50, 1_000)
-    # Nor does the end of the process look for any, a fifth of it; DuckDB would call what is left a leak.
+    # Nor does its end look for any, which took a fifth of it; DuckDB would call what is left a leak.
     atexit.register(lambda: None if "_duckdb" in sys.modules else gc.freeze())
     # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
     sys.path.append(os.getcwd())
@@ -95,22 +95,19 @@ def main() -> None:
     try:
         with ending_at_signals():
             code: Any = app(prog_name="evenfold", standalone_mode=False)
-    except Exception as error:
-        typed_wrongly = hasattr(error, "format_message")
-        if not typed_wrongly and not isinstance(error, EvenfoldError):
-            error = outage_of(error)
-        bad, failed = typed_wrongly or isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
-        code = 2 if bad else 3 if failed else GATE_FAILED
-        if message := _typers(error) if typed_wrongly else str(error):
+    except Exception as raised:
+        error: Any = raised
+        if hasattr(error, "format_message"):  # by Typer, of what is typed wrongly; "" where it has shown the help
+            near = getattr(error, "possibilities", None)
+            words = f"{error.message}; did you mean {' or '.join(near)}?" if near else error.format_message()
+            words = " ".join(words.replace("Value error, ", "").split()).rstrip(".")
+            path = error.ctx.command_path if error.ctx else "evenfold"
+            more = "" if words.endswith("?") or not words else f"; {path} --help shows what it takes."
+            code, message = 2, f"{words[:1].lower()}{words[1:]}{more}"
+        else:
+            error = error if isinstance(error, EvenfoldError) else outage_of(error)
+            bad, failed = isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
+            code, message = 2 if bad else 3 if failed else GATE_FAILED, str(error)
+        if message:
             sys.stderr.write(f"evenfold: {redacted(message)}\n")
     sys.exit(code)
-
-
-def _typers(error: Any) -> str:
-    """Return what Typer says of what is typed wrongly, in one line; where nothing is typed it has shown the help."""
-    path = error.ctx.command_path if error.ctx else "evenfold"
-    near = getattr(error, "possibilities", None)
-    words = f"{error.message}; did you mean {' or '.join(near)}?" if near else error.format_message()
-    words = " ".join(words.replace("Value error, ", "").split()).rstrip(".")
-    more = "" if words.endswith("?") or not words else f"; {path} --help shows what it takes."
-    return f"{words[:1].lower()}{words[1:]}{more}"
