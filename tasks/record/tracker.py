@@ -120,11 +120,11 @@ class Tracker:
                 raise
             self.finish(run_id)
 
-    def begin(self, entry: Entry) -> str:
-        """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
+    def begin(self, entry: Entry) -> Run:
+        """Return the run that ``entry.key`` names, RUNNING and filled, with the tags that it had before."""
         with self._opened(entry) as run:
             self._fill(run, entry)
-        return str(run.info.run_id)
+        return run
 
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it; with MLflow out of reach it stays RUNNING."""

@@ -96,7 +96,7 @@ def test_an_outage_hides_no_reason_of_a_retraining_that_failed(home: Home, monke
 
     made = flows.split(small(), SPEC, engine="plain")
     tracker = Tracker(home, "small")
-    run = tracker.begin(Entry(key="one", name="retrain/small"))
+    run = tracker.begin(Entry(key="one", name="retrain/small")).info.run_id
     with monkeypatch.context() as out:
         out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         out.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")

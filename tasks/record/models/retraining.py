@@ -172,8 +172,8 @@ def open_retraining(
         return Opened(run_id=finished.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     tags = split_tags(split) | origin_tags() | code | {"evenfold.split_run_id": split_run_of(split)}
-    run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
-    return Opened(run_id=run_id, decision=versions.signed_decision(tracker.client.get_run(run_id)))
+    run = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params))
+    return Opened(run_id=run.info.run_id, decision=versions.signed_decision(run))
 
 
 @step(run_name=lambda split, **_: f"record the decision on {split.name}")
