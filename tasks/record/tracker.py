@@ -329,11 +329,15 @@ def made_once(
     if content and not again and key in seen and seen[key][1] == content:
         return seen[key][0], False
     tracker = tracker_of(split)
+    from mlflow.artifacts import list_artifacts
+
     with locked(home.locks, f"once/{home.tracking_uri}/{key}"):  # of two at once, the second finds what the first made
         existing, stays = tracker.find(key), False
         if not again and existing and (existing.info.status, existing.data.tags.get(CONTENT)) == ("FINISHED", content):
-            beside = tracker.client.list_artifacts(existing.info.run_id, file.rpartition("/")[0] or None)
-            stays = file in {each.path for each in beside}
+            # By the run's id it would be read once more, and so would every model that it has made.
+            place, _, name = f"{existing.info.artifact_uri}/{file}".rpartition("/")
+            beside = list_artifacts(artifact_uri=place, tracking_uri=tracker.client.tracking_uri)
+            stays = name in {Path(each.path).name for each in beside}
         run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
     if content and home.tracks_here and (existing is None or run_id == existing.info.run_id):  # not one beside it
         seen[key] = [run_id, content, f"mlartifacts/{split.name}/{run_id}/artifacts/{file}"]

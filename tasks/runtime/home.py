@@ -218,9 +218,9 @@ class Home:
     @property
     def shared(self) -> Path:
         """The folder of results that machines share: ``EVENFOLD_RESULTS``, the mirror of a bucket, or the home."""
-        if self.bucket:
-            return self.path / "buckets" / hashlib.sha256(self.bucket.rstrip("/").encode()).hexdigest()[:16]
-        place = Settings.here().results
+        place = Settings.here().results or ""
+        if "://" in place:
+            return self.path / "buckets" / hashlib.sha256(place.rstrip("/").encode()).hexdigest()[:16]
         return Path(place).absolute() if place else self.path
 
     @property

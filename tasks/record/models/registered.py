@@ -89,8 +89,15 @@ class RegisteredModel:
     @property
     def aliases(self) -> dict[str, str]:
         """The version of each alias; nothing where there is no such model."""
-        models = self.client.search_registered_models(f"name = '{self.name}'")
-        return {alias: str(version) for model in models for alias, version in model.aliases.items()}
+        from mlflow.exceptions import MlflowException
+
+        try:
+            model = self.client.get_registered_model(self.name)  # a search takes twice as long
+        except MlflowException as error:
+            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                raise
+            return {}
+        return {alias: str(version) for alias, version in model.aliases.items()}
 
     def retrainings(self, condition: str = "") -> Iterator[Run]:
         """Yield the runs of its retrainings that meet a further condition, the newest first."""
