@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, floor, isfinite, log10
 from sys import float_info
-from typing import Any
+from typing import Any, TypeVar
 from unicodedata import combining, east_asian_width
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .page import escaped, macro, style
 
@@ -18,6 +21,7 @@ LARGEST = float_info.max
 
 Range = tuple[float, float]
 Ticks = Sequence[tuple[float, str]]
+Value = TypeVar("Value", float, NDArray[np.float64])
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -75,13 +79,13 @@ class Scale:
     x_range: Range
     y_range: Range
 
-    def x(self, value: float) -> float:
-        """Return where a value of the horizontal axis lies."""
+    def x(self, value: Value) -> Value:
+        """Return where a value, or each of several, lies on the horizontal axis."""
         low, high = self.x_range
         return self.left + (value / 2 - low / 2) / (high / 2 - low / 2) * (self.right - self.left)
 
-    def y(self, value: float) -> float:
-        """Return where a value of the vertical axis lies."""
+    def y(self, value: Value) -> Value:
+        """Return where a value, or each of several, lies on the vertical axis."""
         low, high = self.y_range
         return self.bottom - (value / 2 - low / 2) / (high / 2 - low / 2) * (self.bottom - self.top)
 
@@ -116,14 +120,15 @@ class Picture:
 
     def cells(self, cells: Iterable[tuple[float, float, float, float]], colour: int | str, hint: str = "") -> None:
         """Draw many rectangles (x0, x1, y0, y1) of one colour as one path."""
-        boxes = list(cells)
+        boxes = np.array(list(cells), dtype=np.float64)
 
         def mark(at: Scale) -> str:
-            corners = ((at.x(a), at.x(b), at.y(d), at.y(c)) for a, b, c, d in boxes)
-            path = "".join(f"M{a:.1f} {top:.1f}H{b:.1f}V{low:.1f}H{a:.1f}z" for a, b, top, low in corners)
+            x0, x1, y0, y1 = boxes.T
+            corners = zip(at.x(x0), at.x(x1), at.y(y1), at.y(y0), strict=True)
+            path = "".join([f"M{a:.1f} {top:.1f}H{b:.1f}V{low:.1f}H{a:.1f}z" for a, b, top, low in corners])
             return _with_hint("path", f'class="{_class(colour)}" d="{path}"', hint)
 
-        if boxes:
+        if boxes.size:
             self.marks.append(mark)
 
     def line(self, points: Iterable[tuple[float, float]], colour: int | str, hint: str = "") -> None:
@@ -141,7 +146,8 @@ class Picture:
 
     def _path(self, corners: Sequence[tuple[float, float]], css: str, end: str = "", hint: str = "") -> None:
         def mark(at: Scale) -> str:
-            path = "L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners)
+            x, y = np.array(corners, dtype=np.float64).T
+            path = "L".join([f"{a:.1f} {b:.1f}" for a, b in zip(at.x(x), at.y(y), strict=True)])
             return _with_hint("path", f'class="{css}" d="M{path}{end}"', hint)
 
         if corners:

@@ -91,8 +91,11 @@ def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractCont
 
 def environment(beginning: str = "") -> dict[str, str]:
     """Return the environment, or what of it begins so in either case, though other threads take variables away."""
-    names = [name for name in list(os.environ) if name.upper().startswith(beginning)]
-    return {name: value for name in names if (value := os.environ.get(name)) is not None}
+    return {
+        name: value
+        for name in list(os.environ)
+        if name.upper().startswith(beginning) and (value := os.environ.get(name)) is not None
+    }
 
 
 @cache  # of this process, before a fit under way has limited it
