@@ -183,7 +183,7 @@ class SplitSpec(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_strategy_named(cls, value: Any) -> Any:
+    def _in_full(cls, value: Any) -> Any:
         """Return the fields with a strategy that is passed as an object, if any, as its name, parameters and seed."""
         fields = dict(value) if isinstance(value, Mapping) else {}
         if not isinstance(fields.get("strategy"), (str, type(None))):

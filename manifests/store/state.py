@@ -139,14 +139,19 @@ def first_state(splitter: Splitter, rows: Rows | GroupTable, membership: Members
                 return None
         present, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
         shares = dict(zip(present.tolist(), (n / n.sum()).tolist(), strict=True))
-    strata, classes, edges = rows.rows_strata() if isinstance(rows, GroupTable) else _strata_of(rows, len(shares))
+    strata, classes, edges = _strata_of(rows, len(shares))
     state, codes = State(shares if len(shares) <= MOST_CODES else None, edges, classes), membership.codes
     if len(shares) * state.n_strata * codes.shape[1] > MOST_CELLS:
         return state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None
     return replace(state, counts=held_of(shares, codes, strata, state.n_strata).tolist())
 
 
-def _strata_of(rows: Rows, n_shares: int) -> Strata:
+def _strata_of(rows: Rows | GroupTable, n_shares: int) -> Strata:
+    if isinstance(rows, GroupTable):
+        if rows.edges is not None:
+            return rows.strata[0], None, rows.edges.tolist()
+        classes = [to_numpy(levels).tolist() for levels in rows.levels]
+        return *_classed(list(zip(rows.strata, classes, strict=True)), rows.groups.size), None
     if rows.y_holds != "numbers":
         return *_classed(rows.classed, rows.n), None
     # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
@@ -254,13 +259,6 @@ class GroupTable:
         return GroupRows(
             n=int(sizes.sum()), groups=np.arange(sizes.size), levels=levels, sizes=sizes, table=table, weights=weights
         )  # fmt: skip
-
-    def rows_strata(self) -> Strata:
-        """Return the stratum of each row, and the classes or edges."""
-        if self.edges is not None:
-            return self.strata[0], None, self.edges.tolist()
-        classes = [to_numpy(levels).tolist() for levels in self.levels]
-        return *_classed(list(zip(self.strata, classes, strict=True)), self.groups.size), None
 
     def group_table(self, of_groups: NDArray[Any]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""

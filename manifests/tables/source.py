@@ -187,7 +187,7 @@ class CsvFile:
             lines = lines[:-1] or lines  # the sample may end within a line
         counts = {mark: [line.count(mark) for line in lines] for mark in SEPARATORS}
         even = [mark for mark, per_line in counts.items() if any(per_line[:1]) and len(set(per_line)) == 1]
-        separator = max(even or SEPARATORS, key=lambda mark: sum(counts[mark][:1]))  # the first of equals: a comma
+        separator = max(even or SEPARATORS, key=(lines or [""])[0].count)  # the first of equals: a comma
         fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
         commas = any(map(re.compile(r"-?\d+,\d+").fullmatch, fields))
         points = any(map(re.compile(r"-?\d+\.\d+").fullmatch, fields))
@@ -329,8 +329,8 @@ class CsvFiles(Source):
     def __init__(self, native: str, files: Sequence[CsvFile], *, settled: bool = False) -> None:
         super().__init__(native, self._shown, self._each)
         self._files, self._whole = files, settled
-        packed = COMPRESSED.keys() & {file.path.suffix.lower() for file in files}
-        self.small = not packed and sum([file.path.stat().st_size for file in files]) <= SMALL_BYTES
+        plain = [file.path.stat().st_size for file in files if file.path.suffix.lower() not in COMPRESSED]
+        self.small = len(plain) == len(files) and sum(plain) <= SMALL_BYTES
 
     @cached_property
     def names(self) -> list[str]:

@@ -92,16 +92,20 @@ MEETINGS = 81_920  # the joined exchanges that get their exact cost have about s
 
 
 class TwoBins:
-    """Bins ``a`` and ``b`` with the entries that may move between them.
+    """Bins ``a`` and ``b`` of a packing with the entries that may move between them, at random ``at_most`` so many.
 
     ``changes`` (1 + columns, entries): what moving an entry to the other bin takes from ``a`` and gives to ``b``.
     """
 
-    def __init__(self, aim: Aim, a: int, b: int, loads: IntArray, entries: IntArray, in_a: IntArray) -> None:
-        self.aim = aim
+    def __init__(self, packing: Packing, a: int, b: int, at_most: int | None = None) -> None:
+        self.aim = aim = packing.aim
+        bins = packing.bins[packing.movable]
+        entries = packing.movable[(bins == a) | (bins == b)]
+        if at_most is not None:
+            entries = entries[packing.stream.permutation(entries.size)[:at_most]]
         self.entries = entries
-        self.changes = aim.vectors[:, entries] * np.where(in_a, 1.0, -1.0)
-        self._bins, self._loads = [a, b], loads[:, [a, b]]
+        self.changes = aim.vectors[:, entries] * np.where(packing.bins[entries] == a, 1.0, -1.0)
+        self._bins, self._loads = [a, b], packing.loads[:, [a, b]]
         self._pull, self._wanted = aim.pull[[a, b]], aim.wanted[[a, b]]
         self._excesses = aim.excesses(self._loads)
 
@@ -196,8 +200,8 @@ class Packing:
         self.loads = aim.loads(bins)
         self.costs = aim.costs(self.loads)
         self.cost = math.fsum(self.costs.tolist())
-        self._movable = np.arange(bins.size) if movable is None else movable
-        self._stream = stream
+        self.movable = np.arange(bins.size) if movable is None else movable
+        self.stream = stream
         self._width = 0.0
         # Pairs of bins that no exchange betters, as long as neither of them changes.
         self._settled: set[tuple[int, int]] = set()
@@ -220,12 +224,12 @@ class Packing:
         pair = (min(a, b), max(a, b))
         if pair in self._settled:
             return False
-        two = self._two(a, b)
+        two = TwoBins(self, a, b)
         limit = float(self.costs[a] + self.costs[b]) * (1.0 - GAIN)
         if every := two.entries.size <= ALL_AT_ONCE:
             cost, moved = two.of_all(limit)
         else:
-            cost, moved, self._width = two.best_of_joined(limit, self._stream, self._width)
+            cost, moved, self._width = two.best_of_joined(limit, self.stream, self._width)
         if not cost < limit:
             self._settled |= {pair} if every else set()
             return False
@@ -237,19 +241,12 @@ class Packing:
         for _ in range(rounds):
             for a, b in self._ring():
                 rest = self.cost - float(self.costs[a] + self.costs[b])
-                two = self._two(a, b, at_most=ALL_AT_ONCE)
-                self._move(two.of_all(limit - rest, self._stream)[1], a, b)
-
-    def _two(self, a: int, b: int, at_most: int | None = None) -> TwoBins:
-        bins = self.bins[self._movable]
-        entries = self._movable[(bins == a) | (bins == b)]
-        if at_most is not None:
-            entries = entries[self._stream.permutation(entries.size)[:at_most]]
-        return TwoBins(self.aim, a, b, self.loads, entries, self.bins[entries] == a)
+                two = TwoBins(self, a, b, at_most=ALL_AT_ONCE)
+                self._move(two.of_all(limit - rest, self.stream)[1], a, b)
 
     def _ring(self) -> list[tuple[int, int]]:
         # Two bins are neighbours on both sides of the ring, and one pair.
-        ring = self._stream.permutation(self.costs.size).tolist()
+        ring = self.stream.permutation(self.costs.size).tolist()
         return list(zip(ring, ring[1:] + ring[:1], strict=True))[: None if len(ring) > 2 else 1]
 
     def _move(self, entries: IntArray, a: int, b: int) -> None:

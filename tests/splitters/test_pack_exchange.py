@@ -20,7 +20,7 @@ def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed
     aim = Aim(table, np.array([0.5, 0.2, 0.3]))
     bins = np.arange(table.shape[0]) % 3
     entries = np.flatnonzero(bins != 2)
-    pair = TwoBins(aim, 0, 1, aim.loads(bins), entries, bins[entries] == 0)
+    pair = TwoBins(Packing(aim, bins, Stream(0)), 0, 1)
     number = int(Stream(seed).below(1 << entries.size, 1)[0])
     moved = entries[(number >> np.arange(entries.size)) & 1 == 1]
     after = bins.copy()
@@ -38,15 +38,14 @@ def test_exchanges_that_cost_at_most_a_limit_are_all_found_and_the_best_of_joine
 ) -> None:
     table = Stream(3).below(9, 120).reshape(40, 3)
     aim, bins = Aim(table, np.array([0.5, 0.2, 0.3]), size_weight=size_weight), np.arange(40) % 3
-    loads, entries = aim.loads(bins), np.flatnonzero(bins != 2)
-    few = TwoBins(aim, 0, 1, loads, entries[:10], bins[entries[:10]] == 0)
+    few = TwoBins(Packing(aim, bins, Stream(0), np.flatnonzero(bins != 2)[:10]), 0, 1)
     sums = subset_sums(few.changes)
     costs = few.within(math.inf, sums, few.entries)[1]
     for limit in np.sort(costs)[[0, 1, 30, 500, 1000]].tolist():
         numbers, found = few.within(limit, sums, few.entries)
         assert numbers.tolist() == np.flatnonzero(costs <= limit).tolist()
         assert found.tolist() == costs[numbers].tolist()
-    pair = TwoBins(aim, 0, 1, loads, entries, bins[entries] == 0)
+    pair = TwoBins(Packing(aim, bins, Stream(0)), 0, 1)
     cost, moved, width = pair.best_of_joined(math.inf, Stream(1), 0.0)
     again = pair.best_of_joined(cost, Stream(1), 0.0)
     assert (again[0], again[1].tolist(), again[2]) == (cost, moved.tolist(), width)
