@@ -123,10 +123,6 @@ def export(
     """
     if to != "sql" and (dialect, table) != ("duckdb", "rows"):
         raise SplitError(f"--table and --dialect are for --to sql, and this is an export to {to}; leave them out.")
-    if repeat and to not in (one := ("sklearn", "h2o", "autogluon", "spark", "croissant")):
-        raise SplitError(
-            f"--repeat is for {', '.join(one)}, which hold one; {to} holds all that there are: leave it out."
-        )
     manifests.require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
     manifests.require_place(output, read=stored.files)

@@ -179,7 +179,7 @@ def export(
         raise SplitError(f"there is no export to {to!r}; choose {listed(FORMS, most=99)}.")
     form, whole = FORMS[to], in_memory(manifest, memory)
     require_place(path, form.suffixes)
-    form.require_sayable(to, whole.spec.calibration, data)
+    form.require_sayable(to, repeat, whole.spec.calibration, data)
     content, note = form.write(whole, to=to, data=data, repeat=repeat, dialect=dialect, table=table, memory=memory)
     return Exported(path=str(write_whole(path, content)), to=to, rows=kept_rows(whole).size, note=note)
 
@@ -291,10 +291,15 @@ class Form:
     suffixes: tuple[str, ...] = TABLES[::-1]
     by_position: bool = False  # it is of the data's rows in their order
     calibrates: bool = False  # it can say of a row that it is set apart in a split
+    of_one_repeat: bool = False  # the others hold every repeat, or parts, which have none
     taken_by: str = ""  # how a column of folds, or of words for parts, is taken
 
-    def require_sayable(self, to: str, share: float | None, data: Any) -> None:
-        """Raise SplitError for a ``share`` of rows to calibrate by that it has no word for, and where data lack."""
+    def require_sayable(self, to: str, repeat: int, share: float | None, data: Any) -> None:
+        """Raise SplitError for a ``repeat``, or rows to calibrate by, that it has no word for, and where data lack."""
+        if repeat and not self.of_one_repeat:
+            those = listed(name for name, form in FORMS.items() if form.of_one_repeat)
+            why = f"repeat (--repeat) is for {those}, which hold one; {to} holds all that there are"
+            raise SplitError(f"{why}: leave it out.")
         if share is not None and not self.calibrates:
             why = f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train"
             cure = "export to csv, nnunet or torch, or decide the split without it, which has the same folds"
@@ -305,20 +310,20 @@ class Form:
 
 
 FORMS: dict[str, Form] = {
-    "sklearn": Form(_for_sklearn, (".npy",), by_position=True),
-    "h2o": Form(_for_column, taken_by="h2o takes fold_column='fold'."),
-    "spark": Form(_for_column, (".parquet",), taken_by="CrossValidator takes foldCol='fold'."),
+    "sklearn": Form(_for_sklearn, (".npy",), by_position=True, of_one_repeat=True),
+    "h2o": Form(_for_column, of_one_repeat=True, taken_by="h2o takes fold_column='fold'."),
+    "spark": Form(_for_column, (".parquet",), of_one_repeat=True, taken_by="CrossValidator takes foldCol='fold'."),
     "nnunet": Form(_for_nnunet, (".json",), calibrates=True),
     "csv": Form(_for_csv, (".csv",), calibrates=True),
     "groups": Form(_for_groups, TABLES),
-    "autogluon": Form(_for_column, taken_by="AutoGluon takes TabularPredictor(groups='fold')."),
+    "autogluon": Form(_for_column, of_one_repeat=True, taken_by="AutoGluon takes TabularPredictor(groups='fold')."),
     "torch": Form(_for_torch, (".json",), by_position=True, calibrates=True),
     "vertex": Form(_for_column, taken_by="vertex takes predefined_split_column_name='split'."),
     "databricks": Form(_for_column, taken_by="databricks takes split_col='split'."),
     "bigquery": Form(
         _for_column, taken_by="bigquery takes DATA_SPLIT_METHOD='CUSTOM', DATA_SPLIT_COL='split', with NUM_TRIALS."
     ),
-    "croissant": Form(_for_croissant, (".json",)),
+    "croissant": Form(_for_croissant, (".json",), of_one_repeat=True),
     "sql": Form(_for_sql, (".sql",)),
 }
 

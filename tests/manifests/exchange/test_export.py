@@ -150,6 +150,11 @@ def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
     ):
         with pytest.raises(SplitError, match=message):
             export(made, to, tmp_path / name)  # type: ignore[arg-type]
+    repeated = split(visits(), strategy="Repeated", params=REPEATED)
+    one = r"sklearn, h2o, spark, autogluon and croissant, which hold one; csv holds all that there are"
+    with pytest.raises(SplitError, match=one):
+        export(repeated, "csv", tmp_path / "folds.csv", repeat=1)
+    assert not list(tmp_path.iterdir())
 
 
 def test_pseudonyms_leave_and_the_keys_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
