@@ -143,7 +143,7 @@ def score(
 
 def folds(
     data: of.Data,
-    counts: Annotated[str, of.run("Numbers of folds: 5..100, 5:100:5, or 5,10,20.", names=("--k",))] = "5..50",
+    counts: Annotated[str, of.run("Numbers of folds: 5..100, 5:50:5, or 5,10,20.", names=("--k",))] = "5..50",
     strategy: of.Strategy = None, seed: of.Seed = None, output: PictureOrPage = Path("folds.html"),
     **fields: Unpack[StudyFields],
 ) -> Answer:  # fmt: skip

@@ -18,6 +18,7 @@ import pytest
 import typer
 from evenfold.flows.cli import app, main
 from evenfold.manifests import decide, write_manifest
+from typer.testing import CliRunner
 
 from evenfold import flows
 
@@ -40,6 +41,8 @@ def test_every_command_has_an_example_and_json() -> None:
         assert words[:2] == ["evenfold", name]
         flags = {flag for each in command.params for flag in each.opts}
         assert {"--json", *(word for word in words if word.startswith("-"))} <= flags, name
+        told = CliRunner().invoke(app, [name, "--help"]).output
+        assert max(told) < "\u2600", f"{name}: a colon on both sides of a word or a number makes a picture of it"
     assert sorted(QUICK + AFTER + SLOW + ELSEWHERE) == sorted(NAMES), "a new command's example runs too"
 
 
