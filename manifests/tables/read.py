@@ -78,14 +78,11 @@ def data_files(source: str | Path) -> list[Path]:
     places = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
     files: list[Path] = []
     for place in places:
-        if not place.is_dir():
-            files.append(place)
-            continue
-        within = [file for file in place.rglob("*") if _kind(file)]
-        inside = [file for file in within if not is_aside(file.relative_to(place).as_posix())]
+        within = [file for file in sorted(place.rglob("*")) if _kind(file)] if place.is_dir() else [place]
+        inside = [file for file in within if file == place or not is_aside(file.relative_to(place).as_posix())]
         if not inside:
             raise SplitError(f"the folder {place} holds no .parquet and no .csv file; pass one that does.")
-        files += sorted(inside)
+        files += inside
     require_readable(files)
     if not files or not all(map(Path.exists, files)):
         names = [] if is_deployed() else sorted(file.name for file in path.parent.glob("*") if _kind(file))

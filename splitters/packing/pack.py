@@ -12,7 +12,7 @@ from evenfold.splitters.numbers import IntArray, Stream, combined, stable_order
 
 from .cost import Aim, FloatArray, close_pairs, cost_of_chance, subset_sums
 from .exact import BUDGET, MOST_ENTRIES, NODE, best_packing
-from .population import Population, fits
+from .searches import Population, fits
 
 
 def kinds(table: IntArray) -> IntArray:

@@ -23,8 +23,8 @@ from evenfold.splitters.numbers import (
 )
 from evenfold.splitters.packing.cost import aim_of, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, HIGH_EFFORT, Effort, pack_to
-from evenfold.splitters.packing.published import Published
 from evenfold.splitters.packing.report import PackReport, report_on
+from evenfold.splitters.packing.searches import Published
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 

@@ -12,9 +12,8 @@ from evenfold.splitters import BalancedGroupKFold, SplitError, Stream
 from evenfold.splitters.packing.cost import MISSING, MOST_CELLS, Aim, cost_of_chance, require_table
 from evenfold.splitters.packing.exact import MOST_ENTRIES, best_packing, bound_by_prices, covering_bound
 from evenfold.splitters.packing.pack import HIGH_EFFORT, Packing, deal_identical, kinds, pack_to, place
-from evenfold.splitters.packing.population import MOST_SUMS, fits
-from evenfold.splitters.packing.published import Published
 from evenfold.splitters.packing.report import lower_bound, report_on
+from evenfold.splitters.packing.searches import MOST_SUMS, Published, fits
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import linprog
 from tables import counts

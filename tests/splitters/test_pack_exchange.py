@@ -9,7 +9,7 @@ from evenfold.splitters import Stream
 from evenfold.splitters.numbers import combined
 from evenfold.splitters.packing.cost import Aim, close_pairs, subset_sums
 from evenfold.splitters.packing.pack import Packing, TwoBins
-from evenfold.splitters.packing.population import Population
+from evenfold.splitters.packing.searches import Population
 from hypothesis import given, settings, strategies as st
 from tables import counts
 

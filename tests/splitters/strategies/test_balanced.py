@@ -9,7 +9,7 @@ import pytest
 from evenfold.manifests import decide
 from evenfold.splitters import BalancedGroupKFold, BalancedGroupSplit, BalancedKFold, SplitError, Stream
 from evenfold.splitters.packing.cost import Aim, table_to_pack
-from evenfold.splitters.packing.published import Published
+from evenfold.splitters.packing.searches import Published
 from sklearn.base import clone
 
 
