@@ -1,4 +1,4 @@
-"""What strategies are made of: rows dealt at random, sizes by shares, hashes of keys, numbers joined and looked up."""
+"""Kernels of strategies: rows dealt at random, sizes by shares, hashes of keys, numbers joined and looked up."""
 
 from __future__ import annotations
 
