@@ -189,6 +189,9 @@ _before: list[Any] = [warnings.showwarning]
 
 
 def _hear(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any, **how: Any) -> None:
+    # Threads of scikit-learn's that fit at once lose one another's filters for a moment; nobody can do anything then.
+    if "`sklearn.utils.parallel.delayed`" in str(message):
+        return
     heard = _HEARD.get()
     if heard is None:
         _before[0](message, category, filename, lineno, *more, **how)

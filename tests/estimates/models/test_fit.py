@@ -12,11 +12,12 @@ from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, a
 from evenfold.estimates.metrics.record import Answered, Responses
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.models.fit import fit_predictions
-from evenfold.estimates.results import warned
+from evenfold.estimates.results import hearing, warned
 from evenfold.splitters import KFold, StratifiedKFold
 from pydantic import TypeAdapter
 from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_validate
+from sklearn.utils.parallel import delayed
 
 CANCER = CANCER_ROWS.assign(target=np.array(["malignant", "benign"])[CANCER_ROWS["target"]])
 TEXT = CANCER[["mean area", "mean texture", "target"]].assign(
@@ -153,6 +154,16 @@ def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> N
     assert sentence.startswith("2 of 2 fits warned: ConvergenceWarning: lbfgs failed to converge")
     kind = TypeAdapter(FoldScore)
     assert kind.validate_json(kind.dump_json(scores[0])) == scores[0]
+
+
+def test_what_scikit_learn_says_of_its_own_threads_is_no_warning_of_a_fit(recwarn: pytest.WarningsRecorder) -> None:
+    """By chance: a thread that has emptied the filters for a moment lets another take them for none."""
+    work, arguments, named = delayed(len)([])
+    with hearing() as heard:
+        work(*arguments, **named)
+        with ThreadPoolExecutor(1) as others:
+            others.submit(work, *arguments, **named).result()
+    assert (heard, recwarn.list) == ([], [])
 
 
 def test_further_fits_are_silent(recwarn: pytest.WarningsRecorder) -> None:
