@@ -69,7 +69,9 @@ class Fits:
     def evaluated(self, allow_partial: bool = False, *, interval: Any = "auto", level: float = 0.95) -> Evaluated:
         """Return what the fits come to together; no estimates where some failed, unless that is allowed."""
         if self.errors and not (allow_partial and self.results):
-            return scores.unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
+            return scores.unaggregated(
+                self.split, self.model, self.results, self.apparent, self.errors, interval, level
+            )
         refits = [] if self.errors else self.refits
         return run(
             scores.aggregate, self.split, self.results, apparent=self.apparent, errors=self.errors, refits=refits,

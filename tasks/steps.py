@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial, update_wrapper
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters.errors import EvenfoldError, is_deployed
@@ -101,7 +101,11 @@ class ByContent(CachePolicy):
     def compute_key(
         self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
     ) -> str | None:
-        """Return the key of these inputs; None where nothing is kept, or they are bad: the task then says why."""
+        """Return the key of these inputs; None where none is to be kept, or they are bad: the task then says why.
+
+        On a hit it is that of what is kept, which ``Body`` would find as well; on a miss one that nothing has yet, under
+        which Prefect persists what the task computes.
+        """
         key, body = None, task_ctx.task.fn
         if not isinstance(body, Body):  # which Prefect logs
             raise TypeError(f"ByContent finds no key for {task_ctx.task.name}; give it a policy such as INPUTS.")
@@ -115,7 +119,7 @@ class ByContent(CachePolicy):
             while place.exists(key) and isinstance(value := place.read(key).result, Outcome) and not value.intact():
                 key += "+"  # a file that Prefect keeps is not ours to replace
         elif is_refreshing() or (held := ready(key)) is None:
-            return None
+            key += f"-{uuid4().hex[:16]}"
         else:
             # By what is kept, so that Prefect never takes an earlier one, or that of another home.
             key += f"-{hashlib.sha256(held.model_dump_json().encode()).hexdigest()[:16]}"
@@ -145,7 +149,7 @@ def step(
             name=fn.__name__.replace("_", " "),
             task_run_name=body.title,  # type: ignore[arg-type]
             cache_policy=ByContent() if key_of else NO_CACHE,
-            persist_result=key_of is not None,
+            persist_result=True if key_of else None,  # for a policy of the user's own, as Prefect has it
             result_serializer="json" if key_of else None,
             retries=retries,
             retry_delay_seconds=[2.0, 8.0, 30.0][:retries] or None,

@@ -146,9 +146,9 @@ class _Record:
         of, split, key = self.evaluation, self.evaluation.split, self.key
         of_some = {PARTIAL: "true"} if of.errors and of.estimates else {}
         whole = existing is not None and existing.info.status == "FINISHED" and PARTIAL not in existing.data.tags
-        if of_some and whole:
-            key = run_key(kind="partial", of=key)  # what is of every split stays as it is
         failure = failure_of(of.errors, split.n_splits) if of.errors and not of.estimates else ""
+        if whole and (of_some or failure):
+            key = run_key(kind="partial", of=key)  # what is of every split stays as it is
         page, pictures = self._page(), score_pictures(self.scores, of.estimates)
         artifacts: dict[str, object] = {  # before the run is there: what fails leaves none behind
             "report.html": page.html(),

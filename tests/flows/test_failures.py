@@ -119,6 +119,11 @@ def test_a_run_that_failed_and_then_works_says_so_no_more(
     assert "Failed" not in run.data.tags["mlflow.note.content"]
     assert run.data.metrics["value/r2"] == whole.estimates[0].value != partial.estimates[0].value
     assert len(named(home, " fold ")) == 7
+    for rows, asked in {"71": {"interval": "nested"}, "84": {"refresh": True}}.items():  # nested leaves out two folds
+        monkeypatch.setenv("FRAGILE", rows)
+        with pytest.raises(EvaluationError, match="RuntimeError: out of memory"):
+            evaluated(data, spec=spec, model=model, **asked)
+        assert client.get_run(whole.run_id).info.status == "FINISHED", "the whole record stays as it is"
 
 
 def test_a_key_that_would_overwrite_the_manifest_is_refused() -> None:

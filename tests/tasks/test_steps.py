@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, read_champion, record_evaluation, split
 from evenfold.tasks.steps import ByContent, finished_here, run, running, step
-from prefect import Task, flow, task, unmapped
+from prefect import Task, flow, get_client, task, unmapped
 from prefect.cache_policies import INPUTS, NO_CACHE
 from prefect.states import State
 from small import RIDGE, small
@@ -97,6 +97,21 @@ def test_what_prefect_is_told_of_its_cache_holds_for_what_the_store_keeps(folds:
     for options in ANEW:
         again = states(fit_fold.with_options(**options), folds)
         assert [state.name for state in again] == ["Completed", "Completed"], options
+
+
+def test_what_a_run_has_computed_is_read_back_elsewhere(folds: SplitRef) -> None:
+    """As of any task whose result is persisted: by the state that Prefect's server holds."""
+    for step in (fit_fold, fit_fold.with_options(refresh_cache=True)):
+        first, _ = states(step, folds)
+        with get_client(sync_client=True) as client:
+            there = client.read_task_run(first.state_details.task_run_id).state
+        assert (there.name, there.result()) == ("Completed", first.result())
+
+
+def test_a_policy_of_the_users_own_holds_for_a_step_without_a_key(prefect_home: Home) -> None:
+    cached = thread.with_options(cache_policy=INPUTS)
+    again = flow(lambda: [cached(return_state=True).name for _ in range(2)], name="asks", persist_result=False)
+    assert again() == ["Completed", "Cached"]
 
 
 def test_in_a_task_of_the_users_what_is_asked_of_us_says_whether_to_refresh(folds: SplitRef) -> None:
