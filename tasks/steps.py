@@ -91,7 +91,7 @@ def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any,
 
 
 class ByContent(CachePolicy):
-    """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
+    """A result's key is made of what it depends on: content, specification and versions, in whatever flow.
 
     What is whole in the content store is a hit of Prefect's. Where ``result_storage`` or ``cache_expiration`` of the
     user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged. It is for steps
@@ -103,8 +103,8 @@ class ByContent(CachePolicy):
     ) -> str | None:
         """Return the key of these inputs; None where none is to be kept, or they are bad: the task then says why.
 
-        On a hit it is that of what is kept, which ``Body`` would find as well; on a miss one that nothing has yet, under
-        which Prefect persists what the task computes.
+        On a hit it is that of what is kept, which ``Body`` would find as well; on a miss one that nothing has yet, for
+        Prefect to persist what the task computes.
         """
         key, body = None, task_ctx.task.fn
         if not isinstance(body, Body):  # which Prefect logs

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from evaluations import nested_of
 from evenfold.estimates import INTERVALS, ModelError
+from evenfold.estimates.intervals.registry import METHODS
 from evenfold.flows import Evaluation, evaluate, tune
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -46,6 +47,7 @@ def asked(data: Any, **fields: Any) -> Evaluation:
 
 def test_every_method_can_be_asked_for() -> None:
     assert set(get_args(get_args(Intervals)[0])) == set(INTERVALS)
+    assert {*METHODS} - {*INTERVALS} == {"wald", "corrected_wald", "stretches"}, "which nobody is offered"
 
 
 def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(home: Home, data: Path) -> None:

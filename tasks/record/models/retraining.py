@@ -159,8 +159,8 @@ def open_retraining(
     prior = tracker.find(key)
     finished = prior if prior and prior.info.status == "FINISHED" else None
     if finished and (outcome := tracker.read_ours(finished.info.run_id, OUTCOME, Retraining)):
-        made = outcome.registered if split.staged and not is_refreshing() else None
-        tags, who = tracker.client.get_model_version(made.name, made.version).tags if made else {}, ""
+        own = outcome.registered if split.staged and not is_refreshing() else None
+        tags, who = tracker.client.get_model_version(own.name, own.version).tags if own else {}, ""
         if WITHDRAWN in tags:  # with its generation of the split
             with suppress(ValueError):  # somebody wrote there
                 done = RolledBack.model_validate_json(tags[WITHDRAWN])

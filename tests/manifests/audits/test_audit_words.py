@@ -9,6 +9,7 @@ import pytest
 import yaml
 from audited import asked, clean, moved, split, the
 from evenfold.manifests import GATES, Audit, audit, decide
+from evenfold.manifests.audits.audit import CHECKS
 from evenfold.manifests.joined import Joined
 from evenfold.reports.texts import audit_in_markdown
 from evenfold.splitters import SplitError
@@ -57,6 +58,7 @@ def made(**spec: object) -> Audit:
 
 def test_every_rule_has_a_number_of_its_own_a_gate_and_a_page() -> None:
     assert len({gate.code for gate in GATES.values()}) == len(GATES)
+    assert {*CHECKS} == {*GATES}
     assert GATES["unnamed_entities"].code == "EF205"
     words = yaml.safe_load((Path(__file__).parents[3] / "docs" / "findings.yaml").read_text(encoding="utf-8"))
     assert [*words] == [gate.code for gate in GATES.values()]
