@@ -158,10 +158,7 @@ def test_names_that_differ_in_case_alone_are_two_columns(tmp_path: Path) -> None
         (lambda f: f.assign(id=f["id"].mask(f.index < 3, f["id"].iloc[3])), r"not unique: 3 of 97 rows repeat"),
         (lambda f: f.assign(id=f["id"].astype("Int64").mask(f.index < 3)), r"key column 'id' is missing .* in 3 of 97"),
         (lambda f: f.assign(number=f["number"].mask(f.index < 2)), r"column 'number' is missing .* in 2 of 97 rows"),
-        (
-            lambda f: f.assign(group=f["group"].mask(f.index > 95)),
-            r"'group' is missing .* in 1 of 97 .* stand alone",
-        ),
+        (lambda f: f.assign(group=f["group"].mask(f.index > 95)), r"'group' is missing .* in 1 of 97 .* stand alone"),
     ],
 )
 def test_rows_that_cannot_be_split_leave_nothing_behind(

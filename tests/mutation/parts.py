@@ -32,19 +32,10 @@ def _python(place: Path) -> list[Path]:
 
 
 PARTS = {
-    "splitters": Part(
-        ("splitters",),
-        ("tests/splitters",),
-        sample=240,
-        without=("splitters/conformance",),
-    ),
+    "splitters": Part(("splitters",), ("tests/splitters",), sample=240, without=("splitters/conformance",)),
     "growth": Part(
         ("manifests/growth",),
-        (
-            "tests/manifests/growth",
-            "tests/manifests/test_membership.py",
-            "tests/splitters/test_quantiles.py",
-        ),
+        ("tests/manifests/growth", "tests/manifests/test_membership.py", "tests/splitters/test_quantiles.py"),
     ),
     "estimates": Part(("estimates",), ("tests/estimates",), sample=120, without=("estimates/promotion.py",)),
     "promotion": Part(

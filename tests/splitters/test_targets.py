@@ -57,10 +57,7 @@ def test_so_many_classes_may_look_like_dates(days: int, refused: bool) -> None:
         StratifiedKFold(5).split(y, y)
 
 
-@pytest.mark.parametrize(
-    ("fewest", "choice"),
-    [(1, "choose rare="), (2, "choose n_splits of at most 2, or rare=")],
-)
+@pytest.mark.parametrize(("fewest", "choice"), [(1, "choose rare="), (2, "choose n_splits of at most 2, or rare=")])
 def test_a_rare_class_says_how_many_folds_it_allows(fewest: int, choice: str) -> None:
     with pytest.raises(SplitError, match=rf"class 'b' has {fewest} of 20 rows, fewer than n_splits=5; {choice}"):
         StratifiedKFold(5).split(np.zeros(20), ["b"] * fewest + ["a"] * (20 - fewest))

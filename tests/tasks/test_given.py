@@ -110,11 +110,7 @@ def test_the_split_of_a_frame_is_called_by_eight_digits() -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "stopped"),
-    [
-        ({"exclude": ["b"]}, []),
-        ({"exclude": ["a"]}, ["lost_columns"]),
-        ({"features": ["a"]}, []),
-    ],
+    [({"exclude": ["b"]}, []), ({"exclude": ["a"]}, ["lost_columns"]), ({"features": ["a"]}, [])],
     ids=str,
 )
 def test_a_column_that_is_gone_stops_a_table_where_the_recipe_may_read_it(

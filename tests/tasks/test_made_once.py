@@ -33,11 +33,7 @@ def test_other_features_and_gates_are_other_audits(home: Home, tmp_path: Path) -
     path = tmp_path / "rows.parquet"
     small().assign(copy=small()["y"]).to_parquet(path)
     made = split.fn(str(path), key="id", target="y", strategy="KFold")
-    asked: list[dict[str, Any]] = [
-        {},
-        {"features": ["a"]},
-        {"gates": {"duplicate_rows": "off"}},
-    ]
+    asked: list[dict[str, Any]] = [{}, {"features": ["a"]}, {"gates": {"duplicate_rows": "off"}}]
     told = [finished_here(audit_split, made, **how) for how in asked]
     assert [one.cached for one in told] == [False] * 3
     assert [bool(one.value.failed) for one in told] == [True, False, True]

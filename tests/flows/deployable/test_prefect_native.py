@@ -114,11 +114,7 @@ def test_a_flow_that_is_to_be_tried_again_ends_with_its_sentence(prefect_home: H
 def test_prefects_pages_say_what_happened(prefect_home: Home, data: str) -> None:
     """Tasks by what they do, a tag by the split, and tables with a description."""
     from prefect import get_client
-    from prefect.client.schemas.filters import (
-        ArtifactFilter,
-        ArtifactFilterKey,
-        FlowRunFilter,
-    )
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, FlowRunFilter
     from servers import wait_until
 
     asked: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "name": "shown"}

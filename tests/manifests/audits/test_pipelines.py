@@ -183,10 +183,7 @@ def test_the_command_and_a_flow_that_are_given_a_build_tell_of_it_and_stop_for_i
     ran = CliRunner().invoke(app, ["audit", folder, table, "--pipeline", "own_features:build"])
     assert ran.exit_code == 1
     assert "own_features:build: training features move with the targets of test rows" in " ".join(ran.output.split())
-    gates, ignore = (
-        {"EF601": 1},
-        {"EF602": "of two builds alike", "EF605": "every city is known before"},
-    )
+    gates, ignore = ({"EF601": 1}, {"EF602": "of two builds alike", "EF605": "every city is known before"})
     flags = [f"--gate={name}={limit}" for name, limit in gates.items()]
     flags += [f"--ignore={code}={reason}" for code, reason in ignore.items()]
     assert not CliRunner().invoke(app, ["audit", folder, table, "--pipeline", "own_features:build", *flags]).exit_code

@@ -238,10 +238,7 @@ def test_intervals_and_mixed_values_hinder_no_column_beside_them(tmp_path: Path)
     frame["clocks"] = pd.Series(
         [None, *[pd.Timestamp(2024, 1, 1)] * 9, *[pd.Timestamp(2024, 1, 1, tz="UTC")] * 30], dtype=object
     )
-    for name, kinds in (
-        ("mixed", "float, int and str"),
-        ("clocks", "Timestamp and Timestamp with a zone"),
-    ):
+    for name, kinds in (("mixed", "float, int and str"), ("clocks", "Timestamp and Timestamp with a zone")):
         several = rf"^column '{name}' holds values that Arrow has no one type for \({kinds}\); give it one"
         with pytest.raises(SplitError, match=several):
             read_table(frame, ["k", name])

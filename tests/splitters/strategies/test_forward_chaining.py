@@ -67,12 +67,7 @@ DAYS = [datetime(2024, 1, 1) + timedelta(days=i) for i in range(20)]
 
 @pytest.mark.parametrize(
     "container",
-    [
-        DAYS,
-        [day.replace(tzinfo=UTC) for day in DAYS],
-        pd.Series(DAYS).dt.tz_localize("Europe/Prague"),
-        pl.Series(DAYS),
-    ],
+    [DAYS, [day.replace(tzinfo=UTC) for day in DAYS], pd.Series(DAYS).dt.tz_localize("Europe/Prague"), pl.Series(DAYS)],
     ids=lambda container: type(container).__name__,
 )
 def test_timestamps_come_from_any_container(container: Any) -> None:
@@ -130,10 +125,7 @@ def test_the_last_time_of_each_group_is_tested_and_its_only_time_is_not() -> Non
     groups = np.array(["a", "b", "a", "c", "a", "b", "a"])
     time = np.array([1, 2, 5, 3, 3, 9, 5])
     pairs = list(LeaveLastOut(2).split(time, None, groups, time=time))
-    assert [(train.tolist(), test.tolist()) for train, test in pairs] == [
-        ([0, 1, 3], [4]),
-        ([0, 1, 3, 4], [2, 5, 6]),
-    ]
+    assert [(train.tolist(), test.tolist()) for train, test in pairs] == [([0, 1, 3], [4]), ([0, 1, 3, 4], [2, 5, 6])]
     with pytest.raises(SplitError, match=r"n_splits=3 with at most 3 times of a group; choose 1 or 2"):
         LeaveLastOut(3).split(time, None, groups, time=time)
 

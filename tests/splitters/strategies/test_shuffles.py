@@ -21,13 +21,7 @@ from hypothesis import given, settings, strategies as st
 
 @pytest.mark.parametrize(
     ("test_size", "train_size", "sizes"),
-    [
-        (0.1, None, (27, 3)),
-        (0.11, None, (26, 4)),
-        (None, 0.75, (22, 8)),
-        (0.25, 11, (11, 8)),
-        (10, 20, (20, 10)),
-    ],
+    [(0.1, None, (27, 3)), (0.11, None, (26, 4)), (None, 0.75, (22, 8)), (0.25, 11, (11, 8)), (10, 20, (20, 10))],
 )
 def test_sizes_mean_what_scikit_learn_means(test_size: Any, train_size: Any, sizes: tuple[int, int]) -> None:
     """Shares of test rows round up, of train rows down; what is not given is the rest; 0.1 of 30 is 3."""
