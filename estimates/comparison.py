@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals import methods
-from evenfold.estimates.intervals.evidence import few, overfitting, per_row
+from evenfold.estimates.intervals.evidence import least_share, overfitting, per_row
 from evenfold.estimates.intervals.methods import CorrectedT, Spread
 from evenfold.estimates.intervals.pairing import SharedRows, exact_test, same_answers, score_of
 from evenfold.estimates.metrics.registry import influence_of, metric_of
@@ -120,7 +120,7 @@ def compare(
 def training_counts(both: Iterable[tuple[float, float]], best: float, df: float) -> float:
     """Return the part of n/n_train that counts of one round of the same folds, by the recipe that overfits more."""
     most = max(overfitting(value, apparent, best) for value, apparent in both)
-    return max(min(1.0, 1.5 * sqrt(most)), few(df))
+    return max(min(1.0, 1.5 * sqrt(most)), least_share(df))
 
 
 def _verdict(interval: Interval | None, margin: float) -> Verdict:
@@ -176,7 +176,7 @@ def _by_rows(shared: SharedRows, groups: str | None) -> Spread | Declined | None
         return None
     if methods.cancels(influence, units, value):
         return Declined(SAME_DIFFERENCE.format("group or stretch of time"))
-    if difference and not methods.moves(influence, value):
+    if difference and not methods.has_influence(influence, value):
         return Declined(SAME_DIFFERENCE.format("row"))
     return methods.standard_error(influence, units)
 

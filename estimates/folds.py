@@ -54,12 +54,12 @@ def baseline_predictions(
         about: dict[str, object] = {"row": test, **place, "y": problem.y[test]}
         if problem.weights is not None:
             about["weight"] = problem.weights[test]
-        for name, predicted in _said(problem, weighing, times).items():
+        for name, predicted in _constant_answers(problem, weighing, times).items():
             frames.setdefault(name, []).append(pd.DataFrame(about | predicted))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
 
-def _said(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict[str, dict[str, object]]:
+def _constant_answers(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict[str, dict[str, object]]:
     y = problem.y[train]
     weights = problem.mass(train)
     if problem.classes:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .intervals.evidence import Evidence
-from .intervals.methods import SAME_SCORE, cancels, moves, standard_error, within_range
+from .intervals.methods import SAME_SCORE, cancels, has_influence, standard_error, within_range
 from .intervals.registry import RECIPE, interval_for
 from .metrics.registry import metric_of
 from .models.draws import DrawScores
@@ -114,7 +114,7 @@ def _score_of_draws(name: str, rows: IntArray, draws: DrawScores, problem: Probl
     value = metric.loss.score(mean)
     n_units = rows.size if units is None else int(units.max()) + 1
     influence = (losses - mean) * mass * (rows.size / mass.sum())
-    if n_units < LEAST_ROWS or not moves(influence, mean):
+    if n_units < LEAST_ROWS or not has_influence(influence, mean):
         why = "its rows are of one group." if n_units < LEAST_ROWS else "every row has the same loss."
         return rows.size, value, None, f"there is no interval: {why}"
     if cancels(influence, units, mean):

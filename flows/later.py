@@ -43,7 +43,7 @@ class _Later:
     answers: Responses
     name: str
     content: str
-    untold: list[str]
+    doubts: list[str]
 
 
 def read_besides(run_id: str, training_data: str | None = None) -> list[str | Path]:
@@ -65,8 +65,8 @@ def predict_later(
     cannot predict some row.
     """
     later = _fitted(run_id, data, training_data, None if known_rows else MEANT)
-    if later.untold and later.work.manifest.keys is not None:
-        raise SplitError(f"{later.untold[0]} Name them, or {MEANT}.")
+    if later.doubts and later.work.manifest.keys is not None:
+        raise SplitError(f"{later.doubts[0]} Name them, or {MEANT}.")
     names = [name for name in later.work.manifest.spec.columns.key if name in later.table]
     columns = {"prediction": later.answers.say("predict")}
     columns |= confidence(later.answers, later.work.problem.classes) if later.work.problem.classes else {}
@@ -89,7 +89,7 @@ def score_later(
     on_test, undefined = defined_scores(problem, later.answers, later.name)
     moved = changed(recipe.code, recipe.model.code) if recipe.code else []
     since = f"{listed(moved)} changed since run {recipe.run_id[:8]}, whose promise is of the code before."
-    notes = [*([since] if moved else []), *later.untold, *undefined]
+    notes = [*([since] if moved else []), *later.doubts, *undefined]
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
     estimates = [
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
@@ -122,7 +122,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     types = dict(work.manifest.spec.types)
     table = read_table(path, types=types).replace_schema_metadata(None).to_pandas()
     name = Path(path).name
-    untold = _require_new(table, work.manifest, name, remedy) if remedy else []
+    doubts = _require_new(table, work.manifest, name, remedy) if remedy else []
     require_columns([*work.problem.features], [str(column) for column in table.columns])
     X = later_features(table, work.problem.X)
     with running("plain"):
@@ -135,7 +135,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
         refusal = f"{reason_with_advice(X, error)}."
         raise ModelError(f"the model of run {run_id} cannot predict the rows of {name}: {refusal}") from cause_of(error)
     content = sha256(Path(path)) if Path(path).is_file() else digest_json(stamp(path))
-    return _Later(recipe, work, table, answers, name, content, untold)
+    return _Later(recipe, work, table, answers, name, content, doubts)
 
 
 def _require_new(table: pd.DataFrame, manifest: Manifest, name: str, remedy: str) -> list[str]:

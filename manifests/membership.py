@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import STRETCH, amount, listed, verb
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import DrawSplitter, Pair, Rows, SplitError, Splitter
-from evenfold.splitters.base import Kind as Kind, codes_tested, pairs_of_labels
+from evenfold.splitters.base import EXCLUDED as EXCLUDED, LOCKED as LOCKED, Kind as Kind, codes_tested, pairs_of_labels
 from evenfold.splitters.errors import shown
 from evenfold.splitters.numbers import encode
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
 Role = Literal["train", "test"]
 
-NEVER_TESTED, LOCKED, EXCLUDED, UNKNOWN = -1, -2, -3, -4  # of a row that no fold tests; unknown: it has no code yet
+NEVER_TESTED, UNKNOWN = -1, -4  # of a row that no fold tests; unknown: it has no code yet
 MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
 
 
@@ -73,7 +73,7 @@ class Membership(ABC):
     """
 
     unit: ClassVar[str] = "split"
-    other: ClassVar[str] = "the rows in use"  # what a code without a name of its own is called
+    unnamed_code: ClassVar[str] = "the rows in use"  # what a code without a name of its own is called
     kind: ClassVar[Kind]
     codes: Codes
     parts: Mapping[str, int] = field(default_factory=dict, kw_only=True)
@@ -104,7 +104,7 @@ class Membership(ABC):
         return column
 
     def digest(self, i: int) -> str:
-        """Return what names split ``i`` alone, so that other splits do not touch its results."""
+        """Return the SHA-256 of split ``i``'s rows; it stays when other splits change."""
         return digest_resample(*self.pair(i), self.n)
 
     def split_name(self, i: int) -> tuple[int, int]:
@@ -120,7 +120,7 @@ class Membership(ABC):
         """Return what a code is called in a sentence."""
         special: dict[int, str] = {LOCKED: "locked", EXCLUDED: "excluded", NEVER_TESTED: "never tested"}
         names = {number: name for name, number in self.parts.items()}
-        return names.get(code) or special.get(code) or self.other.format(code)
+        return names.get(code) or special.get(code) or self.unnamed_code.format(code)
 
     @property
     def unlocked(self) -> Ranks:
@@ -150,7 +150,7 @@ class Labels(Membership):
     """Every row has one label in each repeat: the fold that tests it, or its part. ``tested`` are the codes tested."""
 
     unit: ClassVar[str] = "fold"
-    other = "fold {}"
+    unnamed_code = "fold {}"
     kind = "labels"
     tested: Sequence[int]
 
@@ -195,7 +195,7 @@ class Draws(Membership):
     """
 
     unit: ClassVar[str] = "draw"
-    other = "rows that may be drawn"
+    unnamed_code = "rows that may be drawn"
     kind = "draws"
     splitter: DrawSplitter
     keys: pa.Table | None = None

@@ -19,7 +19,7 @@ from evenfold.splitters.errors import amount
 from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import remarks_on, score_tiles
 from .page import Page, Paragraph, Section, Table, Tile, Verdict, remarks
-from .splits.data import see, target_gap
+from .splits.data import split_data, target_gap
 from .splits.page import balance_blocks, checks_table, places_table, split_page
 
 # Whatever begins a mark, a link, a reference, HTML or a block; and what hides letters or turns them round.
@@ -84,7 +84,7 @@ def plain(value: Any) -> str:
 
 def top_of_split(manifest: Manifest, balance: BalanceReport, audit: Audit | None = None) -> Page:
     """Return a split's page without its data; where no audit was asked for, nothing is said of one."""
-    page = split_page(see(manifest, balance), audit)
+    page = split_page(split_data(manifest, balance), audit)
     return page if audit else replace(page, verdict=Verdict.NONE, tiles=page.tiles[:-1])
 
 

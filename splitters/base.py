@@ -23,6 +23,7 @@ from .untrusted import Role, refusal, resolve
 Pair = tuple[IntArray, IntArray]
 Kind = Literal["labels", "draws", "pairs"]
 ONE_OF: dict[str, str] = {"labels": "fold", "draws": "draw", "pairs": "split"}  # what people call one of its splits
+LOCKED, EXCLUDED = -2, -3  # labels of rows that are on neither side of any split
 T = TypeVar("T")
 
 
@@ -282,7 +283,7 @@ def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool 
     """
     for column in labels.reshape(labels.shape[0], -1).T:
         for label in tested:
-            # -2 is locked and -3 left out: such rows are on neither side.
+            # LOCKED and EXCLUDED, below -1, are on neither side.
             train = column == -1 if parts else (column >= -1) & (column != label)
             yield np.flatnonzero(train), np.flatnonzero(column == label)
 

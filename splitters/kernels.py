@@ -17,7 +17,7 @@ from .numbers import GOLDEN, IntArray, Stream, by_appearance, is_real, is_whole,
 def take_evenly(n: int, count: int, stream: Stream) -> IntArray:
     """Return ``count`` of the ranks 0..n-1, ascending: systematic sampling with a random start, in integers.
 
-    Each is as likely, and of any L consecutive ranks L x count / n are taken, rounded up or down. O(count).
+    Every rank is equally likely; of any L consecutive ranks, L x count / n are taken, rounded up or down. O(count).
     Source: Madow and Madow (1944), On the theory of systematic sampling.
     """
     start = int(stream.below(n, 1)[0])
@@ -182,7 +182,7 @@ def _rows(name: str, size: float | int, n: int, trained: bool = False) -> int:
     raise SplitError(f"{name}={size!r}; choose a share above 0 and below 1, or a whole number of rows.")
 
 
-def hashed(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
+def key_hashes(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
     """Return the first 64 bits of SHA-256(salt + "|" + key) for each key: decimal digits, or a text's UTF-8 bytes.
 
     Other keys have no text that every engine agrees on and are a SplitError. O(n), about a microsecond a key.
@@ -197,7 +197,7 @@ def hashed(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
-def scaled(words: NDArray[np.uint64], bound: int) -> NDArray[np.int64]:
+def bounded(words: NDArray[np.uint64], bound: int) -> NDArray[np.int64]:
     """Return floor(u x bound) for u = (the first 52 bits of each word) / 2**52, exactly, for any bound below 2**31."""
     # Two halves of 26 bits: times a bound below 2**31 each stays below 2**57, where 52 bits at once would overflow.
     high, low = words >> np.uint64(38), words >> np.uint64(12) & np.uint64(2**26 - 1)
@@ -208,7 +208,7 @@ def scaled(words: NDArray[np.uint64], bound: int) -> NDArray[np.int64]:
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def mixed(words: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+def splitmix64(words: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
     """Return number ``turn`` of the sequence that each word starts: splitmix64, in integers modulo 2**64.
 
     Number 0 follows the word itself. Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom generators.

@@ -26,7 +26,7 @@ from evenfold import manifests
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
 from .references import manifest_folder, next_major, versions_below, write
-from .store import asked, bucket_of
+from .store import bucket_of, preimages_in
 
 
 def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:
@@ -94,7 +94,7 @@ def split_parts(decided: Plan | Manifest) -> dict[str, object]:
 
 def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
     """Return the differences between the requests of two manifests of a name, in words, as far as they are kept."""
-    past = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
+    past = [each.parts for each in preimages_in(Preimage(kind="split", name=now.name, parts={}).folder)]
 
     def parts_of_split(manifest: Manifest) -> dict[str, object]:
         parts = split_parts(manifest)

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from evenfold.manifests import digest_json
 from evenfold.manifests.tables.canonical import STRETCH, amount, filled, listed, to_numpy, whole
-from evenfold.splitters.kernels import mixed
+from evenfold.splitters.kernels import splitmix64
 from evenfold.tasks.outcomes import Outcome
 from numpy.typing import NDArray
 from pydantic import Field
@@ -168,7 +168,7 @@ class Marks(Outcome):
         for start in range(0, table.num_rows, STRETCH):
             part = table.slice(start, STRETCH)
             # Neighbours are no nearer than others.
-            words = mixed(np.arange(start, start + part.num_rows, dtype=np.uint64), 0)
+            words = splitmix64(np.arange(start, start + part.num_rows, dtype=np.uint64), 0)
             places = [(words % np.uint64(size)).astype(np.int64) for size in SIZES]
             for name in table.column_names:
                 hashes = _hashes(whole(part.column(name)))
@@ -201,7 +201,7 @@ def _hashes(array: pa.Array) -> NDArray[np.uint64]:
     else:
         numbers = to_numpy(filled(array))
         values = numbers.view(np.uint64) if numbers.itemsize == 8 else numbers.astype(np.uint64)
-    hashes = mixed(values, 0) >> np.uint64(48)
+    hashes = splitmix64(values, 0) >> np.uint64(48)
     hashes[array.is_null().to_numpy(zero_copy_only=False)] = 0
     return hashes
 

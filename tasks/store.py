@@ -231,7 +231,7 @@ def remember(preimage: Preimage) -> None:
         keep(preimage.key_of_marks, preimage.marks())
 
 
-def asked(folder: str) -> list[Preimage]:
+def preimages_in(folder: str) -> list[Preimage]:
     """Return what was remembered in a folder of preimages, the newest first, at most 200."""
     files = sorted((Home.here().results / folder).glob("*"), key=lambda file: file.stat().st_mtime, reverse=True)
     preimages = (read(f"{folder}/{file.name}", file.read_bytes()) for file in files[:200])
@@ -240,7 +240,7 @@ def asked(folder: str) -> list[Preimage]:
 
 def nearest(preimage: Preimage) -> tuple[Preimage | None, list[str]]:
     """Return the earlier one of the same kind and name from which the least differs, and what does, in words."""
-    pairs = [(each, differences(each.parts, preimage.parts)) for each in asked(preimage.folder)]
+    pairs = [(each, differences(each.parts, preimage.parts)) for each in preimages_in(preimage.folder)]
     earlier, words = min(pairs, key=lambda pair: len(pair[1]), default=(None, ["no earlier run"]))
     marks = preimage.marks
     before = ready(earlier.key_of_marks) if earlier and marks else None

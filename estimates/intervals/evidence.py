@@ -155,8 +155,8 @@ class Evidence:
         return float(np.mean(seen)) if seen else None
 
     def inflation(self, value: float, df: float) -> float:
-        """Return the variance of rows and training by that of rows, of a score with so many degrees of freedom."""
-        return 1.0 + self.train_ratio * max(sqrt(overfitting(value, self.apparent, self.metric.high)), few(df))
+        """Return (variance of rows and training) / (variance of rows) of a score with ``df`` degrees of freedom."""
+        return 1.0 + self.train_ratio * max(sqrt(overfitting(value, self.apparent, self.metric.high)), least_share(df))
 
 
 def overfitting(value: float, apparent: float | None, best: float) -> float:
@@ -166,7 +166,7 @@ def overfitting(value: float, apparent: float | None, best: float) -> float:
     return min(max(1 - (best - apparent) / (best - value), 0.0), 1.0) if value < best else 0.0
 
 
-def few(df: float) -> float:
+def least_share(df: float) -> float:
     """Return the least part of n/n_train that training counts for: all of it up to 10 degrees of freedom, then less."""
     return min(1.0, ENOUGH / df)
 

@@ -92,19 +92,19 @@ def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
-def moves(influence: Floats, value: float) -> bool:
+def has_influence(influence: Floats, value: float) -> bool:
     """Return whether any row moves a score, beyond what sums in floating point do."""
     return bool(np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)))
 
 
 def scatter(values: Floats) -> bool:
     """Return whether some of 1 or more values differ, beyond what sums in floating point do."""
-    return moves(values - values[0], values[0])
+    return has_influence(values - values[0], values[0])
 
 
 def cancels(influence: Floats, units: Codes | None, value: float) -> bool:
     """Return whether rows move a score and cancel out in every unit, beyond what sums in floating point do."""
-    if units is None or not moves(influence, value):
+    if units is None or not has_influence(influence, value):
         return False
     rounding = 1e-12 * np.abs(influence) + 1e-12 * max(abs(value), 1.0)
     return bool(np.all(np.abs(np.bincount(units, weights=influence)) <= np.bincount(units, weights=rounding)))
@@ -177,7 +177,7 @@ def _from_rows(
     n_units = influence.size if units is None else int(units.max()) + 1
     if n_units < 2:
         return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}.")
-    if not moves(influence, value):
+    if not has_influence(influence, value):
         return _of_certain(evidence, value, units, trained, level)
     if units is None and metric.of_recalls:
         return _of_recalls(evidence, trained, level, name)

@@ -1,4 +1,4 @@
-"""The interval methods by name, the two that a person may ask for, and the one chosen where nobody chooses."""
+"""The interval methods by name, the three that a person may ask for beside auto and none, and the one of auto."""
 
 from __future__ import annotations
 

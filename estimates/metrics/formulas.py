@@ -103,7 +103,7 @@ def quick_balanced_accuracy(rows: Answered) -> float:
 
 
 def quick_r2(rows: Answered) -> float:
-    """Return R2."""
+    """Return R2; of a constant truth 1 or 0, as scikit-learn does, and NaN for one row."""
     if rows.n < 2:
         return float("nan")
     residual, total = float(squared(rows).sum()), float(np.square(rows.y - rows.y.mean()).sum())

@@ -1,4 +1,4 @@
-"""Codes for a classifier that takes no other labels; skops files of stored models find it by this name."""
+"""Any labels for a classifier that takes 0, 1, … alone. The file keeps its name: stored skops models hold it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Planned, Segments, SplitOutcome, Tuning
 from evenfold.manifests import Audit, StoredManifest
 from evenfold.reports import audit_page
-from evenfold.reports.evaluations.words import written
+from evenfold.reports.evaluations.words import score_text
 from evenfold.reports.terminal import Words
 from evenfold.reports.texts import top_of_split
 from evenfold.tasks import Home, SplitRef
@@ -94,9 +94,9 @@ def show_leaderboard(console: Words, board: Leaderboard) -> None:
     for place, each in enumerate(board.judgements, start=1):
         low, high = sorted(reading.shown(each.value if end is None else end) for end in (each.low, each.high))
         half = (high - low) / 2 or None
-        interval = f"{written(low, half)} to {written(high, half)}" if half else "-"
+        interval = f"{score_text(low, half)} to {score_text(high, half)}" if half else "-"
         title = f"{each.model} {each.params.get('params', '')}".strip()
-        rows.append([str(place), title, written(reading.shown(each.value), half), interval, each.run_id[:8]])
+        rows.append([str(place), title, score_text(reading.shown(each.value), half), interval, each.run_id[:8]])
     console.tell(rows, left=2)
     if others := [name for name in board.metrics if name != board.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")

@@ -30,7 +30,7 @@ PictureOrPage = Annotated[Path, of.run("Where it goes: a page, or a picture (.sv
 RecordedRun = Annotated[
     str, of.run("MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion.", argument="RUN")
 ]
-TrainingData = Annotated[str | None, of.data("Where the table lies now that the model was trained on.", "PATH")]
+TrainingData = Annotated[str | None, of.data("Where the model's training table lies now.", "PATH")]
 KnownRows = Annotated[bool, of.data("Predict rows of the split as well, which may be training rows.")]
 
 

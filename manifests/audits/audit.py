@@ -61,16 +61,15 @@ class Subject:
         return labelled
 
     @cached_property
-    def learned(self) -> Sample:
-        """At most 8,000 of those, for what small models learn."""
-        return self.labelled.learned
+    def subsample(self) -> Sample:
+        """At most 8,000 of those, for small models to learn from."""
+        return self.labelled.subsample
 
     @cached_property
-    def tied(self) -> Sample:
-        """Those that have a target, where what belongs together must be on one side of a split."""
+    def timeless(self) -> Sample:
+        """The rows that have a target; not asked of splits in time, which may use an entity's past."""
         labelled, in_time = self.labelled, "past_before_future" in self.joined.manifest.splitter.promises
-        needed(not in_time, "what is known of an entity from the past may be used in the future")
-        return labelled
+        return needed(not in_time and labelled, "what is known of an entity from the past may be used in the future")
 
     @cached_property
     def leaks(self) -> list[Leak] | SplitError:
@@ -84,7 +83,7 @@ class Subject:
     def priced(self, finding: Found) -> Found:
         """Return what was found with the points at stake, where it has a remedy and a small model can say it."""
         with suppress(NotAsked):
-            if finding.remedy and (impact := at_stake(self.learned, finding.remedy)):
+            if finding.remedy and (impact := at_stake(self.subsample, finding.remedy)):
                 measure, before, mended = impact
                 scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.words}, of a small model"
                 figures = finding.figures | {"impact": {"measure": measure, "as_split": before, "mended": mended}}
@@ -92,7 +91,7 @@ class Subject:
         return finding
 
 
-LEARNING = ("sample", "labelled", "learned", "tied")
+LEARNING = ("sample", "labelled", "subsample", "timeless")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
 _MODULES = rows, leaks, marks, leaky_features, target_encoding, times, duplicates, relatives
 # A gate is called as the function that checks it.

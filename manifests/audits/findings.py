@@ -50,8 +50,8 @@ Remedy = DropFeatures | KeepTogether | SplitByTime
 class Found:
     """The answer of a check: its figure, which the gate limits, a sentence, more figures, and what would mend it.
 
-    ``harmless``: a note, unless a gate was set. ``fails``: beyond its limit the audit fails, where others of its check
-    warn. A figure of NaN: the check could not look at what it was asked about.
+    ``harmless``: a note, unless a gate was set. ``fails``: this finding fails the audit even where its gate only
+    warns. A figure of NaN: the check could not look at what it was asked about.
     """
 
     figure: float

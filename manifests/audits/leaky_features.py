@@ -29,7 +29,7 @@ def target_like_features(sample: Sample) -> Outcome:
     """
     sample, n = sample.labelled, sample.labelled.rows.size
     needed(n >= FEWEST_ROWS, f"{n} rows with a target are too few to tell a copy of it from chance")
-    alike = _copies(replace(sample, features=tuple(_copies(sample.learned))))
+    alike = _copies(replace(sample, features=tuple(_copies(sample.subsample))))
     if not alike:
         return None
     measure = "|rank correlation|" if sample.target.numeric else "AUC"
@@ -75,7 +75,7 @@ def giveaway_features(sample: Sample) -> Outcome:
     Strong features among their like are no finding; nor are copies of the target, which another check finds.
     O(features x n log n) for at most 8,000 rows.
     """
-    sample, target = sample.learned, sample.learned.target
+    sample, target = sample.subsample, sample.subsample.target
     scores = needed(_scores(sample), "too few rows with a target, or no feature to learn from")
     least = GIVES_IT_AWAY[target.numeric]
     if not target.numeric:  # above .94 by 1.64 standard errors, with as many rows as the rarest class has
@@ -136,22 +136,22 @@ LEAST_OF_THE_ROWS = 0.9  # that must have a value in a column that takes part
 MOST_SHOWN = 8
 
 
-def computed_target(learned: Sample) -> Outcome:
+def computed_target(subsample: Sample) -> Outcome:
     """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
     Out of fold, by least squares on the numbers or their logarithms; times count as days, texts as the first number in
     them. One feature may put the rows in the target's order or cut it into bands. O(rows x features^2) for at most
     8,000 rows.
     """
-    needed(learned.target.numeric, "the target is not a number")
-    numbers = [*_numbers(learned)]
-    if not (sign := _restated(learned, numbers) or _formula(learned, numbers)):
-        n, rows = len(numbers), learned.rows.size
+    needed(subsample.target.numeric, "the target is not a number")
+    numbers = [*_numbers(subsample)]
+    if not (sign := _restated(subsample, numbers) or _formula(subsample, numbers)):
+        n, rows = len(numbers), subsample.rows.size
         needed(_are_enough(rows, n), f"{rows:,} rows of {n} numbers are no ground to ask for sums of them")
         return None
     how, names, score = sign
     cure = f"leave out those that are not known before the target is (exclude {listed(names)})"
-    message = f"features make up {learned.target.name!r}: {how}{learned.looked_at}; {cure}."
+    message = f"features make up {subsample.target.name!r}: {how}{subsample.looked_at}; {cure}."
     return Found(1, message, {"features": names, "score": score}, DropFeatures(tuple(names)))
 
 

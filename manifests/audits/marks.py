@@ -34,17 +34,17 @@ class Mark:
     numbers: Column | None = None
 
 
-def pure_levels(learned: Sample) -> Outcome:
+def pure_levels(subsample: Sample) -> Outcome:
     """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
 
     Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
     Where the column's other levels tell as much it is a feature and no mark. O(columns x n log n) for at most 8,000
     rows.
     """
-    marks = [] if learned.target.numeric else [*_marks(learned)]
-    signs = {mark.column: sign for mark in marks if (sign := _pure(mark, learned, marks))}
-    signs |= _identifier_parts(learned)
-    what = f"{listed(signs.values())}{learned.looked_at}: known only after {learned.target.name!r}, or its mark"
+    marks = [] if subsample.target.numeric else [*_marks(subsample)]
+    signs = {mark.column: sign for mark in marks if (sign := _pure(mark, subsample, marks))}
+    signs |= _identifier_parts(subsample)
+    what = f"{listed(signs.values())}{subsample.looked_at}: known only after {subsample.target.name!r}, or its mark"
     cure = f"exclude {listed(signs)} unless known before"
     return Found(len(signs), f"{what}; {cure}.", {"features": [*signs]}, DropFeatures(tuple(signs))) if signs else None
 
@@ -173,15 +173,15 @@ def _identifier_parts(sample: Sample) -> dict[str, str]:
 MOST_OTHERS, CUT = 30, 0.05
 
 
-def filled_cells(learned: Sample) -> Outcome:
+def filled_cells(subsample: Sample) -> Outcome:
     """Look for numbers whose gaps were filled with the help of the target.
 
     Filled are cells with more digits than usual that scatter less around what the other columns say; the target may
     not explain more there than in measured cells. O(columns x n x 30^2) for at most 8,000 rows.
     """
-    target, signs, rows = learned.target, dict[str, str](), dict[str, list[int]]()
+    target, signs, rows = subsample.target, dict[str, str](), dict[str, list[int]]()
     outcomes = np.column_stack([_scaled(target.values), target.outcomes]) if target.numeric else target.outcomes
-    numbers = {c: _scaled(c.values) for c in learned.feature_columns() if c.kind == "number" and c.n_levels > 2}
+    numbers = {c: _scaled(c.values) for c in subsample.feature_columns() if c.kind == "number" and c.n_levels > 2}
     least = 20 + 5 * min(len(numbers) - 1, MOST_OTHERS)
     for column, own in numbers.items():
         present, computed = column.codes >= 0, column.decimals > np.median(column.decimals)
@@ -196,13 +196,13 @@ def filled_cells(learned: Sample) -> Outcome:
         # Of what is open, of the column's variance, and how much is left beside what others leave.
         large = there - usual > 0.1 and share > 0.01 and left < 0.5 * beside
         if large and chance * len(numbers) < BY_CHANCE:
-            cells = learned.rows[sides[0]]
+            cells = subsample.rows[sides[0]]
             rows[column.name] = cells[:10].tolist()
             shares = f"{there:.0%} in {cells.size:,} cells, as in row {cells.min()}, {usual:.0%} in others"
             signs[column.name] = f"{column.name} ({shares})"
     what = f"cells that were computed know {target.name!r}, which tells more there of what the other columns leave open"
     cure = "fill gaps in the model's pipeline, without the target"
-    message = f"{what}: {listed(signs.values())}{learned.looked_at}; {cure}."
+    message = f"{what}: {listed(signs.values())}{subsample.looked_at}; {cure}."
     figures = {"features": [*signs], "rows": rows}
     return Found(len(signs), message, figures, DropFeatures(tuple(signs))) if signs else None
 
@@ -221,14 +221,14 @@ def _gain(z: Array, space: Array, outcomes: Array) -> tuple[float, float, float,
     return gain, (before - after) / z.size, float(f_chance(before, after, outcomes.shape[1], free)), after / free
 
 
-def chosen_features(learned: Sample) -> Outcome:
+def chosen_features(subsample: Sample) -> Outcome:
     """Look whether the features are the best of many that were tried on all rows, tested ones included.
 
     The best of noise lie just beyond a cut: their correlations with the target, in standard errors, lie closer together
     than those of honest features can (chi-squared). O(columns^2 x n) for at most 8,000 rows.
     """
-    target, least = learned.target, max(10, int(np.ceil(0.8 * len(learned.features))))
-    numbers = [c for c in learned.feature_columns() if c.kind == "number" and c.n_levels > 1 and (c.codes >= 0).all()]
+    target, least = subsample.target, max(10, int(np.ceil(0.8 * len(subsample.features))))
+    numbers = [c for c in subsample.feature_columns() if c.kind == "number" and c.n_levels > 1 and (c.codes >= 0).all()]
     needed(len(numbers) >= least, f"fewer than {least} features are numbers without a gap")
     scaled = np.column_stack([_scaled(c.values) for c in numbers])
     forms = [target.outcomes, _scaled(target.values)[:, None]] if target.numeric else [target.outcomes]
@@ -238,7 +238,7 @@ def chosen_features(learned: Sample) -> Outcome:
             names = [numbers[i].name for i in best]
             what = f"{best.size} features ({listed(names, most=4)}) go with {target.name!r} with p-values evenly below"
             what += f" {cut:.2g}, as the best of some {best.size / cut:,.0f} that were tried on all rows do"
-            message = f"{what}{learned.looked_at}; choose features in the model's pipeline."
+            message = f"{what}{subsample.looked_at}; choose features in the model's pipeline."
             return Found(best.size, message, {"features": names, "cut": cut, "chance": chance})
     return None
 

@@ -51,13 +51,13 @@ def split_by(group: str, made_of: str = "") -> str:
     return f"{first}split with `group: {group}` (--group {group})"
 
 
-def relatives(tied: Sample) -> Outcome:
+def relatives(timeless: Sample) -> Outcome:
     """Look for rows that agree in several columns, or lie much closer than usual, and whose targets agree beyond that.
 
     So must what a model that saw no relative leaves of the targets, beyond the nearest strangers (a t test over the
     clusters). What costs little is a note. At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
     """
-    return _not_whole(tied, [*(_agreeing(columns, "cluster") for columns in _sets(tied)), *_chains(tied)])
+    return _not_whole(timeless, [*(_agreeing(columns, "cluster") for columns in _sets(timeless)), *_chains(timeless)])
 
 
 def _not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
@@ -168,7 +168,7 @@ def _shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, fl
         if not (3.0 * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
             return None
         effect = effect or (agree, chance)
-    stake = at_stake(sample.learned, KeepTogether(sample.units(all_codes))) if len(own) > 1 else None
+    stake = at_stake(sample.subsample, KeepTogether(sample.units(all_codes))) if len(own) > 1 else None
     return effect and (*effect, stake is None or stake[1] - stake[2] >= 0.15 * (1.0 - stake[1]))
 
 
@@ -210,24 +210,24 @@ def _strangers(columns: Sequence[Column], units: Codes) -> Codes:
 CHANCE = 1e-6  # of all candidates together
 
 
-def unnamed_entities(tied: Sample) -> Outcome:
+def unnamed_entities(timeless: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
     Asked are columns, parts of the key, and pairs of columns that say little alone; rows of one level must agree as
     relatives do. An influence that other features tell is so no entity, nor are numbers along whose order the targets'
     means lie smoothly. O(columns x n log n).
     """
-    few = [c for c in tied.columns.values() if not c.fractional and 1 < c.n_levels <= c.values.size / 4]
-    few = [c for c in few if level_effect(tied.target.outcomes, c.codes).share < LEAST_EFFECT]
+    few = [c for c in timeless.columns.values() if not c.fractional and 1 < c.n_levels <= c.values.size / 4]
+    few = [c for c in few if level_effect(timeless.target.outcomes, c.codes).share < LEAST_EFFECT]
     pairs = combinations(sorted(few, key=lambda column: -column.n_levels)[:12], 2)  # as a site and a number
     tuples = (_agreeing(pair, "_".join(c.name for c in pair), 2 * LEAST_EFFECT) for pair in pairs)
-    candidates = [each for each in [*_candidates(tied), *tuples] if _is_shared(each.codes)]
-    effects = {each: level_effect(tied.target.outcomes, each.codes) for each in candidates}
+    candidates = [each for each in [*_candidates(timeless), *tuples] if _is_shared(each.codes)]
+    effects = {each: level_effect(timeless.target.outcomes, each.codes) for each in candidates}
     beyond_chance = (each for each in candidates if effects[each].chance * len(candidates) < CHANCE)
     # What tells nearly all is no entity, but the target in other words.
     likely = [each for each in beyond_chance if each.least <= effects[each].share < 0.95]
     likely.sort(key=lambda each: (-round(effects[each].share, 6), each.codes.max()))
-    return _not_whole(tied, likely[:4])
+    return _not_whole(timeless, likely[:4])
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:

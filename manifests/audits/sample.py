@@ -63,7 +63,7 @@ class Sample:
         return self.take(np.flatnonzero(needed(self.target, "no target column is named").present))
 
     @cached_property
-    def learned(self) -> Sample:
+    def subsample(self) -> Sample:
         """At most 8,000 rows that have a target, for small models to learn from."""
         n = self.labelled.rows.size
         chosen = np.sort(Stream(0, AUDITING, 1).permutation(n)[:8_000])  # of more they see no more

@@ -115,13 +115,13 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) 
     return max(likenesses), 1.0 / float(np.sqrt(n))
 
 
-def places_left_out(tied: Sample) -> Outcome:
+def places_left_out(timeless: Sample) -> Outcome:
     """Look for two columns that are a map nobody named: neighbours there share the target beyond any smooth trend.
 
     So must what a model of all features leaves, which loses much where parts of the map are kept together. At most
     4,000 rows are looked at. O(n log n) a pair.
     """
-    sample = tied.learned.take(np.arange(tied.learned.rows.size)[:MOST_ROWS])
+    sample = timeless.subsample.take(np.arange(timeless.subsample.rows.size)[:MOST_ROWS])
     outcomes, hits = sample.target.outcomes, _maps(sample)
     if not hits or not usable(sample.feature_columns()):
         return None

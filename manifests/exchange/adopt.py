@@ -72,7 +72,7 @@ def given_folds(
     if ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None)):
         frame = table.to_pandas()
         y, groups = (frame[role] if role else None for role in (columns.target, columns.group))
-        splits = FromSklearn(folds, params, random_state=seed).theirs(len(frame), frame, y, groups)
+        splits = FromSklearn(folds, params, random_state=seed).wrapped_pairs(len(frame), frame, y, groups)
         return _of_pairs(list(splits), table, spec)
     is_file = isinstance(folds, (str, Path))
     if is_file and Path(folds).suffix == ".json":

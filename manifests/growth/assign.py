@@ -50,7 +50,7 @@ class Arrival:
         self.keys = self.table.select(spec.key_names)
         self.known = positions_in(manifest.keys, self.keys)
         is_new = self.known < 0
-        places = np.maximum(self.known, 0)  # what is read of row 0 for a new row is not taken
+        places = np.maximum(self.known, 0)  # new rows read row 0 here and are masked below
         self.status = np.where(is_new, NEW, manifest.status[places])
         self.codes = np.where(is_new[:, None], UNKNOWN, manifest.membership.codes[places].astype(np.int64))
         self.new, older = np.flatnonzero(is_new), self.known[~is_new]
@@ -69,7 +69,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Growth:
-    """The codes of the new rows (rows by repeats), in key order, and what else grew; ``torn`` rows are of two folds."""
+    """The codes of the new rows (rows by repeats), and what grew; ``torn``: rows whose group lies in two folds."""
 
     codes: NDArray[Any]
     torn: Ints

@@ -70,7 +70,7 @@ def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
 
 
 def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tuple[SplitSpec, dict[str, str], pa.Table]:
-    """Return a canonical table with pseudonyms in place of what is encoded; before it the specification and its types.
+    """Return specification, types and table, with pseudonyms in place of encoded columns.
 
     Keys become ``row_key``: 64 bits of HMAC-SHA256(secret, key) as a signed integer, or 128 as text. ``types``: of the
     manifest, which remember what is encoded, and by a check value with which secret, another of which is a SplitError;

@@ -29,7 +29,7 @@ from evenfold.splitters.errors import amount, listed
 
 from .page import estimates_table, judged, remarks_on, score_tiles, warnings_of
 from .pictures import month_pictures, pictured, score_pictures
-from .words import kept_promises, look_words, once, written
+from .words import kept_promises, look_words, merged_sentences, score_text
 
 SAME, UNTOLD = "no difference", "cannot be told"
 
@@ -40,8 +40,8 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     tiles, rows = [], []
     for comparison in comparisons:
         reading, better, half = metric_of(comparison.metric), _better(comparison, names), comparison.resolution
-        scores = " and ".join(written(reading.shown(score), half) for score in (comparison.a, comparison.b))
-        move = f"apart by {written(abs(comparison.difference), half)}"
+        scores = " and ".join(score_text(reading.shown(score), half) for score in (comparison.a, comparison.b))
+        move = f"apart by {score_text(abs(comparison.difference), half)}"
         tiles.append(Tile(better, f"{reading.title}: {scores}", move))
         interval, test = comparison.interval, comparison.test
         apart = comparison.a, comparison.b, comparison.difference
@@ -53,7 +53,7 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     words = dict.fromkeys(comparison.words for comparison in comparisons)  # alike where the rows score alike
     first = comparisons[0] if comparisons else None
     often = [amount(first.repeats, "repeat"), amount(first.n_fits, "fit")] if first and first.repeats > 1 else []
-    notes = once(note for comparison in comparisons for note in comparison.notes)
+    notes = merged_sentences(note for comparison in comparisons for note in comparison.notes)
     return Page(
         title=f"{a} and {b}",
         verdict=Verdict.NONE,
@@ -106,7 +106,7 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
     picture.across("limit", x=0)
     for i, (comparison, (low, middle, high)) in enumerate(places):
         picture.bar(low, high, -i - 0.2, -i + 0.2, "band")
-        picture.dots([(middle, -i, f"{written(comparison.difference)}")], 0, 5)
+        picture.dots([(middle, -i, f"{score_text(comparison.difference)}")], 0, 5)
     return picture
 
 
@@ -163,7 +163,7 @@ def difference_words(decision: Decision, serves: str = "", loser: str = "") -> s
                            for title, role in zip(titles, ("candidate", "champion"), strict=True))  # fmt: skip
     apart = f"{metric_of(decision.metric).title} of {candidate} minus that of {champion}"
     between = _between(decision)
-    words = f"{apart} is {written(decision.difference)} (higher is better)"
+    words = f"{apart} is {score_text(decision.difference)} (higher is better)"
     return f"{words}, {between}." if between else f"{words}. {decision.words}".strip()
 
 
@@ -172,7 +172,7 @@ def _between(decision: Decision) -> str:
     if decision.low is None or decision.high is None:
         return ""
     level = "" if decision.level is None else f"{decision.level:.1%} interval "
-    return f"{level}[{written(decision.low)}, {written(decision.high)}]"
+    return f"{level}[{score_text(decision.low)}, {score_text(decision.high)}]"
 
 
 def look_page(

@@ -122,7 +122,7 @@ def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
             row, metric = rows.setdefault(score.level, [score.level, number(score.n_rows)]), metric_of(score.metric)
             cell: Any = "undefined"
             if score.value is not None:
-                text = " ".join(words.valued(metric, score.value, score.interval)).strip()
+                text = " ".join(words.score_and_interval(metric, score.value, score.interval)).strip()
                 cell = number(metric.shown(score.value), text)
             row.append(cell)
         metrics = dict.fromkeys(score.metric for score in own)
@@ -141,9 +141,9 @@ def score_tiles(estimates: Sequence[Estimate], promised: Sequence[Estimate] = ()
         reading, beside = metric_of(estimate.metric), estimate.baseline
         notes, half = [before.get(estimate.metric)], estimate.resolution  # whose digits all figures of a tile have
         if estimate.apparent is not None:
-            notes.append(f"{words.written(reading.shown(estimate.apparent), half)} on training rows")
+            notes.append(f"{words.score_text(reading.shown(estimate.apparent), half)} on training rows")
         if beside is not None:
-            notes.append(f"{words.written(reading.shown(beside.value), half)} by predicting {beside.name}")
+            notes.append(f"{words.score_text(reading.shown(beside.value), half)} by predicting {beside.name}")
         method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
         tiles.append(Tile(*words.labelled(estimate, method), "; ".join(filter(None, notes))))
     return tiles
@@ -156,7 +156,7 @@ def remarks_on(estimates: Sequence[Estimate]) -> list[Remark]:
 
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
     """Return the warnings of the model, which come before its scores, each sentence once."""
-    return remarks("warning", words.once(each for estimate in estimates for each in estimate.warnings))
+    return remarks("warning", words.merged_sentences(each for estimate in estimates for each in estimate.warnings))
 
 
 def summary_page(
@@ -264,7 +264,7 @@ def _splits(scores: Sequence[FoldScore], states: Mapping[str, str]) -> Table:
     readings = {metric: metric_of(metric) for score in drawn for metric in score.test}
     rows = [
         [score.name, number(score.n_train), number(score.n_test), *(
-            number(values.get(metric), words.written(reading.shown(values[metric])) if metric in values else None)
+            number(values.get(metric), words.score_text(reading.shown(values[metric])) if metric in values else None)
             for values in (score.test, score.apparent)
             for metric, reading in readings.items()
         )]

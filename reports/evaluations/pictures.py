@@ -13,7 +13,7 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore, importance_table, in_percent, thresholds
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut
-from evenfold.reports.evaluations.words import direction, headline, written
+from evenfold.reports.evaluations.words import direction, headline, score_text
 from evenfold.reports.page import Section, Table, number
 from evenfold.splitters.errors import amount
 from numpy.typing import NDArray
@@ -60,9 +60,9 @@ def month_pictures(series: Mapping[str, Mapping[int, float]]) -> list[Picture]:
         )  # fmt: skip
         for step in steps:
             if step in low and step in high:
-                hint = f"{written(low[step])} to {written(high[step])}"
+                hint = f"{score_text(low[step])} to {score_text(high[step])}"
                 picture.bar(step - 0.35, step + 0.35, low[step], high[step], "band", hint)
-        picture.dots([(step, values[step], written(values[step])) for step in steps], 0, 5)
+        picture.dots([(step, values[step], score_text(values[step])) for step in steps], 0, 5)
         pictures.append(picture)
     return pictures
 
@@ -89,7 +89,7 @@ def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) 
         height=70 + 30 * len(rows), y_ticks=[(y, name) for name, y in at.items()], caption=cut(len(drawn), len(scores)),
     )  # fmt: skip
     for places, row, css in ((training, "training", "hollow"), (test, "test", 0)):
-        hints = [(value, at[row], f"{score.name}, {row} rows: {written(value)}") for score, value in places]
+        hints = [(value, at[row], f"{score.name}, {row} rows: {score_text(value)}") for score, value in places]
         picture.dots([hint for hint in hints if np.isfinite(hint[0])], css, 4.5)
     for estimate in about:
         y, value = at["estimate"], reading.shown(estimate.value)
@@ -97,7 +97,7 @@ def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) 
             interval = estimate.interval.read(reading)
             hint = f"{in_percent(interval.level)} interval ({interval.method})"
             picture.bar(interval.low, interval.high, y - 0.22, y + 0.22, "band", hint)
-        picture.line([(value, y - 0.36), (value, y + 0.36)], "whole", f"{estimate.method} {written(value)}")
+        picture.line([(value, y - 0.36), (value, y + 0.36)], "whole", f"{estimate.method} {score_text(value)}")
     return picture
 
 
@@ -118,12 +118,12 @@ def _histogram(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimat
         caption=f"Of {amount(test.size, 'draw')}. Training rows: the model of all rows on the rows that it has seen.",
     )  # fmt: skip
     for count, left, right in zip(counts.tolist(), edges[:-1], edges[1:], strict=True):
-        picture.bar(left, right, 0, count, 0, f"{written(left)} to {written(right)}: {amount(count, 'draw')}")
+        picture.bar(left, right, 0, count, 0, f"{score_text(left)} to {score_text(right)}: {amount(count, 'draw')}")
     for place, (words, value) in enumerate(lines):
         y = -top * 0.16 * (place + 0.6)
         picture.line([(value, y), (value, top)], "whole" if place == len(about) - 1 else "limit")
         right = value < (low + high) / 2
-        picture.text(value, y, f" {words} {written(value)} ", "start" if right else "end")
+        picture.text(value, y, f" {words} {score_text(value)} ", "start" if right else "end")
     return picture
 
 
@@ -144,15 +144,15 @@ def importance_section(used: pd.DataFrame, name: str) -> list[Section]:
     first = drawn.iloc[0]
     title = f"No feature matters on the test rows: {metric_of(name).title} stays as it is without any of them"
     if first["mean"] > 0:
-        by = written(first["mean"], first["sd"])
+        by = score_text(first["mean"], first["sd"])
         title = f"{first['feature']} matters most: {_moves(name)} by {by} where its values change places"
     picture = Picture(
         title, f"how far {_moves(name)}", "", around([0.0, *drawn["least"], *drawn["most"]]), (0, len(drawn)),
         height=60 + 24 * len(drawn), y_ticks=[(y, feature) for feature, y in places.items()], caption=caption,
     )  # fmt: skip
     for _, row in drawn.iterrows():
-        y, ends = places[row["feature"]], f"{written(row['least'])} to {written(row['most'])}"
-        hint = f"{row['feature']}: {written(row['mean'])}, in folds {ends}"
+        y, ends = places[row["feature"]], f"{score_text(row['least'])} to {score_text(row['most'])}"
+        hint = f"{row['feature']}: {score_text(row['mean'])}, in folds {ends}"
         picture.bar(row["least"], row["most"], y - 0.18, y + 0.18, "band", hint)
         picture.dots([(row["mean"], y, hint)], 0, 4.5)
     picture.across("whole", x=0.0, hint="no change")
@@ -175,7 +175,7 @@ def importance_words(scores: Sequence[FoldScore], name: str) -> str:
         return ""
     if top.empty:
         return "Importance: no feature's values matter on the test rows."
-    features = ", ".join(f"{row['feature']} {written(row['mean'], row['sd'])}" for _, row in top.iterrows())
+    features = ", ".join(f"{row['feature']} {score_text(row['mean'], row['sd'])}" for _, row in top.iterrows())
     return f"Importance: {_moves(name)} by this much where a feature's values change places: {features}."
 
 

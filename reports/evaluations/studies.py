@@ -20,7 +20,7 @@ from evenfold.reports.charts import Picture, around, ends, named, ticks
 from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Tile, Verdict, number, remarks
 from evenfold.splitters.errors import amount
 
-from .words import direction, labelled, valued, written
+from .words import direction, labelled, score_and_interval, score_text
 
 FOLD_FIGURES = ("mean", "sd", "pooled")
 MOST_RATIO = 2.0  # longer bars are cut: one wild estimate would hide all others
@@ -98,13 +98,13 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
         x_ticks=[(at, f"{at:.0f}") for at in k.tolist()],
     )  # fmt: skip
     if meant.any():
-        points = [(x, y, f"{x:.0f} folds: mean {written(y)}") for x, y in zip(k[meant], mean[meant], strict=True)]
+        points = [(x, y, f"{x:.0f} folds: mean {score_text(y)}") for x, y in zip(k[meant], mean[meant], strict=True)]
         picture.area(zip(k[meant], low[meant], strict=True), zip(k[meant], high[meant], strict=True), "band")
         picture.series(points, 0, "mean over folds")
         picture.name("spread of single folds (sd)", "band")
     if defined.any():
         of_folds = zip(k[defined], pooled[defined], strict=True)
-        points = [(x, y, f"{x:.0f} folds: pooled {written(y)}") for x, y in of_folds]
+        points = [(x, y, f"{x:.0f} folds: pooled {score_text(y)}") for x, y in of_folds]
         picture.series(points, 1, "all predictions pooled")
     return picture
 
@@ -119,13 +119,13 @@ def fold_count_words(metric: str, part: pd.DataFrame) -> str:
     moved = values - values[0]
     first, last = int(k[0]), int(k[-1])
     if len(k) < 2 or not np.isfinite(error):
-        return f"{reading.title} with {first} folds: {written(reading.shown(values[0]))}"
+        return f"{reading.title} with {first} folds: {score_text(reading.shown(values[0]))}"
     most = float(np.abs(moved).max())
     if most <= error:
-        move = f"{reading.title} moves by {written(most)}, less than its error of {written(error)}"
+        move = f"{reading.title} moves by {score_text(most)}, less than its error of {score_text(error)}"
         return f"{first} folds will do: from {first} to {last} {move}"
     enough = int(k[np.flatnonzero(np.abs(values - values[-1]) <= error)[0]])
-    gain = written(reading.shown(float(moved[-1])))
+    gain = score_text(reading.shown(float(moved[-1])))
     return f"Take {enough} folds or more: from {first} to {last}, {reading.title} changes by {gain}"
 
 
@@ -214,12 +214,12 @@ def tuning_page(
 
 def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile]:
     half, luck = (choice.high - choice.low) / 2, choice.naive - choice.value
-    value, ends = valued(reading, choice.value, Interval(choice.low, choice.high, choice.level, ""))
+    value, ends = score_and_interval(reading, choice.value, Interval(choice.low, choice.high, choice.level, ""))
     expected = f"{reading.title} to expect {in_percent(choice.level)} {ends}"
     if n_tried == 1:
         return [Tile(value, expected, "one configuration: nothing was chosen")]
-    flattered = f"too good by {written(luck, half)}" if luck > 0 else "no luck was found in it"
-    as_scored = written(reading.shown(choice.naive), half)
+    flattered = f"too good by {score_text(luck, half)}" if luck > 0 else "no luck was found in it"
+    as_scored = score_text(reading.shown(choice.naive), half)
     return [
         Tile(value, expected, f"{'corrected' if luck else 'nothing is taken off'} for having been chosen"),
         Tile(as_scored, f"{reading.title} of the chosen one, as it scored", flattered),
@@ -241,7 +241,7 @@ def _configurations_picture(reading: Metric, tried: Sequence[_Try], title: str) 
     for i, each in enumerate(tried):
         value, sd = reading.shown(each.score), each.sd or 0.0
         picture.line([(value - sd, -i), (value + sd, -i)], "axis")
-        picture.dots([(value, -i, f"{each.words}: {written(value)}")], 1 if each.chosen else 0)
+        picture.dots([(value, -i, f"{each.words}: {score_text(value)}")], 1 if each.chosen else 0)
     picture.name("chosen", 1, "dot")
     return picture
 
@@ -276,7 +276,7 @@ def _search(reading: Metric, tried: Sequence[_Try]) -> list[Section]:
     steps = [(i + side, reading.shown(best)) for i, best in enumerate(best_so_far, start=1) for side in (-0.5, 0.5)]
     picture.line(steps, 1)
     of_tries = enumerate(zip(tried, values, strict=True), start=1)
-    picture.dots([(i, value, f"try {i}, {each.words}: {written(value)}") for i, (each, value) in of_tries], 0)
+    picture.dots([(i, value, f"try {i}, {each.words}: {score_text(value)}") for i, (each, value) in of_tries], 0)
     picture.name("one try", 0, "dot")
     picture.name("best so far", 1, "line")
     return [Section("search", picture.title, [picture])]

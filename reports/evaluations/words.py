@@ -18,7 +18,7 @@ def direction(metric: Metric) -> str:
     return "lower is better" if metric.lower_is_better else "higher is better"
 
 
-def written(value: float, half_width: float | None = None) -> str:
+def score_text(value: float, half_width: float | None = None) -> str:
     """Return a score with two digits of its interval's half width, else three of its own; at most six decimals."""
     if not isfinite(value):
         return "undefined"
@@ -29,19 +29,19 @@ def written(value: float, half_width: float | None = None) -> str:
     return text.lstrip("-") if not text.strip("-0.,") else text
 
 
-def valued(metric: Metric, value: float, interval: Interval | None) -> tuple[str, str]:
+def score_and_interval(metric: Metric, value: float, interval: Interval | None) -> tuple[str, str]:
     """Return a score and its interval in brackets, "" without one, as people read them."""
     if interval is None:
-        return written(metric.shown(value)), ""
+        return score_text(metric.shown(value)), ""
     read = interval.read(metric)
     half = (read.high - read.low) / 2
-    return written(metric.shown(value), half), f"[{written(read.low, half)}, {written(read.high, half)}]"
+    return score_text(metric.shown(value), half), f"[{score_text(read.low, half)}, {score_text(read.high, half)}]"
 
 
 def headline(estimate: Estimate) -> tuple[str, str, str]:
     """Return the title of an estimate's metric, its value and its interval in brackets, as people read them."""
     metric = metric_of(estimate.metric)
-    return metric.title, *valued(metric, estimate.value, estimate.interval)
+    return metric.title, *score_and_interval(metric, estimate.value, estimate.interval)
 
 
 def labelled(estimate: Estimate, about: str = "") -> tuple[str, str]:
@@ -60,14 +60,14 @@ def scores_table(estimates: Sequence[Estimate]) -> Table:
         read, beside = metric_of(estimate.metric).shown, estimate.baseline.value if estimate.baseline else None
         read_off = (None if each is None else read(each) for each in (beside, estimate.apparent, estimate.fold_mean))
         figures = [*read_off, estimate.sd]
-        without, seen, mean, sd = ("-" if each is None else written(each, estimate.resolution) for each in figures)
+        without, seen, mean, sd = ("-" if each is None else score_text(each, estimate.resolution) for each in figures)
         spread = f"{mean} ({sd})" if estimate.sd is not None else "-"
         rows.append([title, estimate.method, value, f"{level} {interval}".strip(), without, spread, seen])
     head = ["metric", "method", "value", "interval", "without a model", "folds: mean (sd)", "on training rows"]
     return Table("Every estimate", rows, head)
 
 
-def once(sentences: Iterable[str]) -> list[str]:
+def merged_sentences(sentences: Iterable[str]) -> list[str]:
     """Return each sentence once; those that say the same up to their colon, each of another metric, become one."""
     by_start: dict[str, list[str]] = {}
     for sentence in dict.fromkeys(sentences):
@@ -104,7 +104,7 @@ def optimism(estimates: Sequence[Estimate]) -> str:
         return ""
     first, *others = beyond
     title, value, _ = headline(first)
-    training = written(metric_of(first.metric).shown(first.apparent or 0.0), first.resolution)
+    training = score_text(metric_of(first.metric).shown(first.apparent or 0.0), first.resolution)
     alike = listed([metric_of(estimate.metric).title for estimate in others])
     as_well = f"; {alike} {'is' if len(others) == 1 else 'are'} better on seen rows as well" if others else ""
     return f"Optimism: {title} is {training} on rows that the model has seen and {value} on new ones{as_well}."
@@ -114,7 +114,7 @@ def resolution(estimates: Sequence[Estimate]) -> str:
     """Return one sentence: the smallest differences from a model of another kind that these splits could show."""
     last = last_of(estimates)
     halves = [(metric_of(estimate.metric).title, estimate.resolution) for estimate in last]
-    smallest = [f"{written(half, half)} {title}" for title, half in halves if half]
+    smallest = [f"{score_text(half, half)} {title}" for title, half in halves if half]
     if not smallest:
         return ""
     below = listed(smallest, len(smallest))

@@ -109,8 +109,8 @@ class SplitData:
         return {name: np.flatnonzero(codes == code) for name, code in self.manifest.membership.parts.items()}
 
 
-def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitData:
-    """Return the numbers of the pictures. O(rows x splits), of at most 200 splits; 1 MB at most beside columns."""
+def split_data(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitData:
+    """Return what the pictures show, of at most 200 splits; the data are read once. O(rows x splits), 1 MB at most."""
     columns = manifest.spec.columns
     beside = None if data is None else Joined.of(manifest, data)
     rows = np.flatnonzero(manifest.in_use.column() >= LOCKED)

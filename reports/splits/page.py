@@ -19,7 +19,7 @@ from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Sectio
 from evenfold.reports.splits.data import target_gap
 from evenfold.splitters.errors import amount, listed, verb
 
-from .data import MOST_LINES, SplitData, group_sizes, see
+from .data import MOST_LINES, SplitData, group_sizes, split_data
 from .pictures import largest_group, split_pictures
 
 MOST_ROWS = 100
@@ -35,7 +35,7 @@ def report_html(
     ``audit``: decides the verdict. Every figure stands in a ``<data value>`` at full precision, equal to balance.json.
     At most 1 MB; O(rows x splits), of at most 200 splits.
     """
-    return split_page(see(manifest, balance, data), audit, origin).html()
+    return split_page(split_data(manifest, balance, data), audit, origin).html()
 
 
 def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | None = None) -> Page:

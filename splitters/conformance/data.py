@@ -30,16 +30,16 @@ class Seen:
     """The first split of some rows: their pairs, or the error that was raised, and what was left alone by it."""
 
     outcome: list[Pair] | Exception
-    inputs_alone: bool
-    itself_alone: bool
-    global_alone: bool
+    inputs_unchanged: bool
+    itself_unchanged: bool
+    global_unchanged: bool
 
 
 @dataclass(frozen=True)
 class Trial:
     """A splitter and ``n`` rows: the columns that it needs, by the names that ``split`` takes them by.
 
-    Copies of both meet; what follows is seen once, for all checks.
+    Checks get copies of both; the first split is made once and shared.
     """
 
     splitter: Splitter

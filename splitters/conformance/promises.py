@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import DrawSplitter
+from evenfold.splitters.base import EXCLUDED, DrawSplitter
 from evenfold.splitters.kernels import codes_of, shares_of_parts
 from evenfold.splitters.numbers import IntArray, encode
 from evenfold.splitters.times import ends_of, later, rows_in, times_of
@@ -125,9 +125,9 @@ def _even_distribution(trial: Trial) -> bool:
 
 @check("leaves out rows of entities in different folds alone", "leaves_out_crossing_alone")
 def _leaves_out_crossing_alone(trial: Trial) -> bool:
-    labels = trial.labels
-    folds = [{level: set(labels[column == level]) - {-3} for level in column} for column in trial.columns["groups"].T]
-    rows = trial.columns["groups"][labels == -3]
+    labels, groups = trial.labels, trial.columns["groups"]
+    folds = [{level: set(labels[column == level]) - {EXCLUDED} for level in column} for column in groups.T]
+    rows = groups[labels == EXCLUDED]
     # A row whose entities are in one fold, and no other, would have fitted there.
     return all(len(set().union(*(of[level] for of, level in zip(folds, row, strict=True)))) != 1 for row in rows)
 

@@ -12,7 +12,7 @@ from evenfold.splitters.numbers import IntArray, Stream, combined, stable_order
 
 from .cost import Aim, FloatArray, close_pairs, cost_of_chance, subset_sums
 from .exact import BUDGET, MOST_ENTRIES, NODE, best_packing
-from .searches import Population, fits
+from .searches import Population, is_affordable
 
 
 def kinds(table: IntArray) -> IntArray:
@@ -304,7 +304,7 @@ def pack_to(
     for packing in packings:
         packing.improve(*((MOST_EFFORT, 30) if effort == "max" else (effort,)))
     best = min(packings, key=attrgetter("cost"))
-    if (effort == "max" or effort >= HIGH_EFFORT) and fits(best.aim):
+    if (effort == "max" or effort >= HIGH_EFFORT) and is_affordable(best.aim):
         packing = Packing(best.aim, Population(best.aim, best.bins, stream).search(), stream, movable)
         packing.improve(MOST_EFFORT)
         best = packing if packing.cost < best.cost else best

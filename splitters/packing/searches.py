@@ -19,10 +19,10 @@ STEPS = 4_000
 STRETCH = 256  # steps of which the random numbers are made at once; after each, sums are made anew
 HOT, COLD = 0.02, 1e-4  # of the first cost: by how much a step may raise it at first, and at the end
 MOST_SUMS = 50_000  # columns by bins of each packing; above, a step would take more than a hundredth of a second
-FEW_HAVE_IT = 40  # a column that fewer entries a bin have can be lacking in one
+SCARCE_BELOW = 40  # entries per bin; a column held by fewer may be missing from a bin
 
 
-def fits(aim: Aim) -> bool:
+def is_affordable(aim: Aim) -> bool:
     """Return whether a population is worth its steps: not where bins have very many columns."""
     return bool(aim.vectors.shape[0] * aim.n_bins <= MOST_SUMS)
 
@@ -41,7 +41,7 @@ class Population:
         # bins (replicas, moving); sums (1 + columns, replicas, bins); costs (replicas, bins); totals (replicas,).
         self.bins = np.tile(start[self.moving], (REPLICAS, 1))
         self.sums = np.repeat(aim.excesses(aim.loads(start))[:, None, :], REPLICAS, axis=1)
-        held = np.count_nonzero(aim.table, axis=0) < FEW_HAVE_IT * aim.n_bins
+        held = np.count_nonzero(aim.table, axis=0) < SCARCE_BELOW * aim.n_bins
         self.scarce = np.flatnonzero(aim.needed & held).tolist()
         self.every = np.arange(REPLICAS)
         self._renew()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels import hashed, mixed
+from evenfold.splitters.kernels import key_hashes, splitmix64
 from evenfold.splitters.numbers import DRAWS, IntArray, Stream, stable_order
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
@@ -140,11 +140,11 @@ class PoissonBootstrap(Bootstrap):
     grows = True
 
     def prepare(self, rows: Rows) -> NDArray[np.uint64]:
-        return hashed(rows.key, str(self.random_state))
+        return key_hashes(rows.key, str(self.random_state))
 
     def counts(self, bases: NDArray[np.uint64], stream: Stream) -> IntArray:
         """Return how often each row is drawn in the resample whose number ends the stream's path."""
-        return np.searchsorted(QUANTILES, mixed(bases, stream.path[-1]), side="right")
+        return np.searchsorted(QUANTILES, splitmix64(bases, stream.path[-1]), side="right")
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError, amount, cause_of, reason_of
-from evenfold.splitters.kernels import hashed, scaled
+from evenfold.splitters.kernels import bounded, key_hashes
 from evenfold.splitters.naming import distribution_of
 from evenfold.splitters.numbers import IntArray, Stream, present
 from evenfold.splitters.rows import Needs, Rows, whole_numbers
@@ -200,9 +200,9 @@ class FromSklearn(PairSplitter):
         return wrapped
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        return self.theirs(rows.n, np.zeros((rows.n, 1)), rows.y, rows.groups)
+        return self.wrapped_pairs(rows.n, np.zeros((rows.n, 1)), rows.y, rows.groups)
 
-    def theirs(self, n: int, X: Any, y: Any, groups: Any) -> Iterator[Pair]:
+    def wrapped_pairs(self, n: int, X: Any, y: Any, groups: Any) -> Iterator[Pair]:
         """Yield the wrapped splitter's pairs of ``n`` rows as it sees them, checked; SplitError where it refuses."""
         try:
             for train, test in self.wrapped().split(X, y, groups if self.needs.groups else None):
@@ -255,7 +255,7 @@ class HashSplit(LabelSplitter):
         """Return the fold or part of each key alone: for rows that arrive one by one, and never an empty-fold error."""
         key = present(key, "key")
         if not self.parts:
-            return scaled(hashed(key, self.salt), self.n_splits)
+            return bounded(key_hashes(key, self.salt), self.n_splits)
         return np.array(list(self.part_codes().values()))[share_of_key(key, self.bin_shares().tolist(), self.salt)]
 
     def _check(self, rows: Rows) -> None:
@@ -284,4 +284,4 @@ def share_of_key(key: Any, shares: Iterable[float], salt: str) -> NDArray[np.int
     # A share times 2^52 is exact, so comparing whole numbers here is comparing u with the share elsewhere.
     # The last edge is left out: shares may add up to a little less than 1, and the last part ends where u does.
     edges = [ceil(share * 2.0**52) for share in accumulate(shares)][:-1]
-    return np.searchsorted(np.array(edges, dtype=np.uint64), hashed(key, salt) >> np.uint64(12), side="right")
+    return np.searchsorted(np.array(edges, dtype=np.uint64), key_hashes(key, salt) >> np.uint64(12), side="right")

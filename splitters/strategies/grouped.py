@@ -42,7 +42,7 @@ def of_effort(version: int) -> Any:
 
 
 class GroupPacker(LabelSplitter):
-    """A strategy that packs groups into bins of given shares, by rows and by classes at once."""
+    """A strategy that packs groups into bins of given shares, by rows and classes at once, with a stream of its own."""
 
     needs = Needs(y="any", groups=True)
     by_group_table = True
@@ -56,11 +56,11 @@ class GroupPacker(LabelSplitter):
         """Take the parameters: those above, and the folds or the parts."""
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        aim, stream = aim_of(rows, self.bin_shares(), self.size_weight), self._stream(PACKING)
+        aim, packing_stream = aim_of(rows, self.bin_shares(), self.size_weight), self._stream(PACKING)
         if published := published_by(self.optimiser):
-            packing = published.pack(aim, stream)
+            packing = published.pack(aim, packing_stream)
         else:
-            packing = pack_to(aim, stream, self.effort, close=True, exact=self.takes_best)
+            packing = pack_to(aim, packing_stream, self.effort, close=True, exact=self.takes_best)
         bins: IntArray = packing[rows.groups]
         codes = list(self.part_codes().values())
         return np.array(codes)[bins] if codes else bins
@@ -223,7 +223,7 @@ class BalancedKFold(LabelSplitter):
         self.random_state = random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
-        return pack_to(aim_of(rows, self.bin_shares(), "exact"), self._stream(PACKING), self.effort)
+        return pack_to(aim_of(rows, self.bin_shares(), "exact"), self._stream(PACKING), self.effort)  # its own stream
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, Pair, Splitter, follows, refines, strategy_of
+from evenfold.splitters.base import EXCLUDED, LOCKED, LabelSplitter, Pair, Splitter, follows, refines, strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import components_of, rows_of_share, shuffled_in_blocks, take_evenly
 from evenfold.splitters.numbers import CROSSING, HOLDOUT, REPEATS, IntArray, Stream, check_count, encode, stable_order
@@ -24,7 +24,6 @@ from .grouped import GroupPacker
 from .time import begins_of, nearest_begins
 
 TRIES = 20
-LEFT_OUT, LOCKED = -3, -2
 
 
 @follows("needs", "portable", "grows", "shares_out", "by_group_table", "version", "parts", "part_codes")
@@ -270,11 +269,11 @@ class Crossed(LabelSplitter):
         decided = strategy.assign(left.take(rest))
         among = np.full(usable.size, LOCKED, dtype=decided.dtype)
         among[rest] = decided
-        codes = np.full(rows.n, LEFT_OUT, dtype=decided.dtype)
+        codes = np.full(rows.n, EXCLUDED, dtype=decided.dtype)
         codes[usable] = among
         of_rows = []  # the fold of each row's entities, column by column: a row left out whose own agree fits there
         for column in rows.together():
-            of_level = np.full(int(column.max()) + 1, LEFT_OUT, dtype=codes.dtype)
+            of_level = np.full(int(column.max()) + 1, EXCLUDED, dtype=codes.dtype)
             # All kept rows of a level were joined and have one code; -3 is below every code, so the maximum is that.
             np.maximum.at(of_level, column, codes)
             of_rows.append(of_level[column])

@@ -216,5 +216,5 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
         for truth, row in zip(names, confusion.counts, strict=True)
         for label, count in zip(names, row, strict=True)
     }
-    ends = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
-    return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
+    thresholds = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
+    return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | thresholds

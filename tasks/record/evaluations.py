@@ -1,4 +1,4 @@
-"""The task that records an evaluation. Idempotent, and never cached."""
+"""The task that records an evaluation. Idempotent: no result is cached, but recorded.json names complete records."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def record_evaluation(
     _require_models(split, work, models or {})
     split_run = split_run_id or split_run_of(split)
     about = work, run_label, evaluation.interval, evaluation.level
-    same = run_key(**parts_of_record(*about))
-    key, code = entries.coded(same, evaluation.model.code)
+    key_of_any_code = run_key(**parts_of_record(*about))
+    key, code = entries.coded(key_of_any_code, evaluation.model.code)
     record = _Record(evaluation, work, split_run, key, code, run_label, models or {}, states, build)
     content = record.content if evaluation.estimates else ""
     run_id, is_new = made_once(split, key, content, "report.html", record.write, is_refreshing())
-    since = tracker_of(split).since(same, evaluation.model.code) if is_new else ""
+    since = tracker_of(split).since(key_of_any_code, evaluation.model.code) if is_new else ""
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
     if evaluation.estimates:
         remember(preimage_of_record(*about))
@@ -136,7 +136,7 @@ class _Record:
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return the table that is kept per row of folds, or per draw."""
+        """The tables kept, by file name: predictions of test rows, scores of draws."""
         draws = [block.predictions.path for block in self.evaluation.draws]
         files = {PREDICTIONS: self.evaluation.predictions, "scores.parquet": draws}
         return {name: frame_of(each) for name, each in files.items() if each}

@@ -257,15 +257,15 @@ def _headline(run: Any) -> tuple[str | None, float | None, float | None]:
 
 def _score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
     """Return the score by a metric as people read it; of a metric that is unknown here, as it was recorded."""
-    from evenfold.reports.evaluations.words import written
+    from evenfold.reports.evaluations.words import score_text
 
     if metric is None or value is None:
         return ""
     try:
         reading = estimates.metric_of(metric)
     except estimates.ModelError:
-        return f"{metric} {written(value, half_width)}"
-    return f"{reading.title} {written(reading.shown(value), half_width)}"
+        return f"{metric} {score_text(value, half_width)}"
+    return f"{reading.title} {score_text(reading.shown(value), half_width)}"
 
 
 def recorded_models(home: Home) -> list[Listed]:

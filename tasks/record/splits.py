@@ -22,7 +22,7 @@ from evenfold.manifests.store.stored import in_memory, settle
 from evenfold.manifests.tables.canonical import infer_type, listed
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.reports import Origin, Page, verdict_of
-from evenfold.reports.splits.data import see
+from evenfold.reports.splits.data import split_data
 from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
 from evenfold.reports.texts import noted_places, page_note
@@ -183,7 +183,7 @@ def _fill(tracker: Tracker, run_id: str, split: SplitRef, report: BalanceReport,
     # One that grew by a batch lacks its older rows: the balance has no target, and nothing of rows can be shown.
     is_complete = report.target is not None or (manifest.spec.columns.target is None and manifest.generation == 0)
     audit = finished_here(audit_split, split, memory=memory).value if is_complete else None
-    seen = see(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
+    seen = split_data(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
     page = split_page(seen, audit, Origin(Path(split.data).name, run_id))
     links = links_of(tracker, run_id, "The split's page", split, "split/report.html")
     note = page_note(page, links, noted_places(report))

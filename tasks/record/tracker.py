@@ -215,7 +215,7 @@ class Tracker:
         self.client.log_batch(run_id, metrics, params=params, tags=[RunTag(*tag) for tag in tags.items()])
 
     def measured(self, run_id: str, metrics: Metrics) -> None:
-        """Log the metrics that the run does not hold yet."""
+        """Log metrics of a run, also those that it holds, with their new values; but seconds stay the first."""
         self._fill(self.client.get_run(run_id), Entry("", "", metrics=metrics))
 
     def _keep_light_model(self, run: Run, entry: Entry) -> str:

@@ -51,8 +51,10 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, home: Home, tm
 
 
 def test_the_miniature_makes_the_folds_of_the_house() -> None:
-    """Its last lines hold it to them."""
+    """Its last lines hold it to them, and its text names the files that have them."""
     exec("\n\n".join(blocks(DOCS / "miniature.md", "python")), page := {})
+    for names, path in re.findall(r"((?:`\w+`[ ,and]+)+)(?:is|are) in\s`(.*?)`", (DOCS / "miniature.md").read_text()):
+        assert {*re.findall(r"\w+(?=`)", names)} <= {*re.findall(r"(?:def|class) (\w+)", (ROOT / path).read_text())}
     assert page["split_id"](page["grown"]["keys"], page["grown"]["folds"]) == page["really_grown"].split_id
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import Audit, BalanceReport, decide, extend, measure
 from evenfold.reports import Verdict, report_html, verdict_of
-from evenfold.reports.splits.data import SplitData, cumulative, evenness, group_sizes, see, target_gap
+from evenfold.reports.splits.data import SplitData, cumulative, evenness, group_sizes, split_data, target_gap
 from pages import Page, require_silent
 
 FOLDED = ["folds", "balance", "codes", "asked", "identity"]
@@ -118,7 +118,7 @@ def test_rows_that_left_a_grown_split_are_in_none_of_its_figures(target: str) ->
     manifest = decide(spec("BalancedGroupKFold", target, "ward"), first)
     grown = extend(manifest, now, max_missing=1.0).manifest
     balance = measure(grown, now)
-    seen = see(grown, balance, now)
+    seen = split_data(grown, balance, now)
     groups, gap, (numbers, whole, _) = group_sizes(seen), target_gap(balance), cumulative(seen)
     assert sorted(size for sizes in groups.values() for size in sizes) == [10] * 36
     assert np.isin(grown.keys.column("row").to_numpy()[seen.order], now["row"]).all()
@@ -239,7 +239,7 @@ def rows(n: int = 200) -> pd.DataFrame:
 def seen(data: pd.DataFrame, target: str = "class", **spec: Any) -> SplitData:
     spec["columns"] = {"key": "id", "target": target} | spec.get("columns", {})
     manifest = decide(spec, data)
-    return see(manifest, measure(manifest, data), data)
+    return split_data(manifest, measure(manifest, data), data)
 
 
 def tiles(page: Any) -> dict[str, tuple[str, str]]:

@@ -188,7 +188,7 @@ def as_scores_tag(text: Any) -> None:
     from evenfold.tasks.record.models.versions import Tags
 
     for score in Tags.of(_tags("scores", text), "version 3 of flights").scores:
-        score.chance  # noqa: B018
+        score.tolerance  # noqa: B018
 
 
 def forge(change: tuple[str, Any]) -> None:

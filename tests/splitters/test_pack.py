@@ -13,7 +13,7 @@ from evenfold.splitters.packing.cost import MISSING, MOST_CELLS, Aim, cost_of_ch
 from evenfold.splitters.packing.exact import MOST_ENTRIES, best_packing, bound_by_prices, covering_bound
 from evenfold.splitters.packing.pack import HIGH_EFFORT, Packing, deal_identical, kinds, pack_to, place
 from evenfold.splitters.packing.report import lower_bound, report_on
-from evenfold.splitters.packing.searches import MOST_SUMS, Published, fits
+from evenfold.splitters.packing.searches import MOST_SUMS, Published, is_affordable
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import linprog
 from tables import counts
@@ -313,8 +313,8 @@ def test_high_effort_is_pinned() -> None:
 
 def test_a_population_is_left_out_where_bins_have_very_many_columns() -> None:
     for columns in (MOST_SUMS // 5 - 1, MOST_SUMS // 5):  # and one more: the sizes
-        assert fits(Aim(np.ones((5, columns), dtype=np.int64), np.full(5, 0.2))) == (columns < MOST_SUMS // 5)
-    assert fits(Aim(zipf(), np.full(5, 0.2)))
+        assert is_affordable(Aim(np.ones((5, columns), dtype=np.int64), np.full(5, 0.2))) == (columns < MOST_SUMS // 5)
+    assert is_affordable(Aim(zipf(), np.full(5, 0.2)))
     require_table(MOST_CELLS // 4, 4)
     with pytest.raises(SplitError, match="are a table of 16 GB, and 16 GB are the most"):
         require_table(MOST_CELLS // 4 + 1, 4)

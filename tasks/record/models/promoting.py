@@ -89,7 +89,7 @@ class _New:
         if champion is None or not are_alike(champion.model, self.work.problem.model):
             raise NotAsked("the recipe is not the champion's")
         for now, before in product(self.estimates, Tags.model_validate(champion.tags).scores):
-            half, why = before.chance
+            half, why = before.tolerance
             alike = self.metric == now.metric == before.metric and now.method == before.method
             if alike and np.isfinite(half + before.value):
                 break

@@ -40,7 +40,8 @@ EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the e
 ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: who said yes or no, and why
 # At a version: its signatures, each by a tag of its own, for several homes may sign; whose place it took as champion;
 # who withdrew it, and why. These come later, and are not signed.
-SIGNATURE, REPLACES, WITHDRAWN = LATER = "evenfold.signature", "evenfold.replaces", "evenfold.withdrawn"
+SIGNATURE, REPLACES, WITHDRAWN = "evenfold.signature", "evenfold.replaces", "evenfold.withdrawn"
+LATER = SIGNATURE, REPLACES, WITHDRAWN
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class RecordedScore:
     high: float | None = None
 
     @property
-    def chance(self) -> tuple[float, str]:
+    def tolerance(self) -> tuple[float, str]:
         """The most that chance may take off it, NaN where no number says it, and what that is in words."""
         if self.low is not None and self.high is not None:
             return (self.high - self.low) / 2, "half the width of the champion's recorded interval"
