@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -220,12 +220,12 @@ class Plan:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         keys = self.table.select(self.key) if self.key else None
         if self.packs_groups:
-            table, parted, rest = self._groups_to_pack()
+            parted, rest = self._groups_to_pack()
             assert isinstance(self.splitter, LabelSplitter)
-            codes = _among_all(self.splitter.assign(rest), parted, len(table.values))
-            membership: Membership = Labels.of(codes[table.groups], self.splitter)
-            groups: pa.Table | None = table.group_table(codes.reshape(codes.shape[0], -1))
-            state = first_state(self.splitter, table, membership, self.spec.locked_share)
+            codes = _among_all(self.splitter.assign(rest), parted, len(self.grouped.values))
+            membership: Membership = Labels.of(codes[self.grouped.groups], self.splitter)
+            groups: pa.Table | None = self.grouped.group_table(codes.reshape(codes.shape[0], -1))
+            state = first_state(self.splitter, self.grouped, membership, self.spec.locked_share)
         else:
             membership, groups, state = self._by_rows(keys)
         return Manifest(
@@ -249,12 +249,17 @@ class Plan:
         membership = self._membership(rows, keys)
         if isinstance(membership, Labels) and rows.groups is not None:
             if columns.group:
-                table = GroupTable(self.table, columns, splitter.needs)
-                groups = table.group_table(membership.codes[np.unique(table.groups, return_index=True)[1]])
+                first = np.unique(self.grouped.groups, return_index=True)[1]
+                groups = self.grouped.group_table(membership.codes[first])
             else:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
         pairs = isinstance(membership, Pairs)
         return membership, groups, None if pairs else first_state(splitter, rows, membership, locked)
+
+    @cached_property
+    def grouped(self) -> GroupTable:
+        """The rows of each class in each group, counted once for a check and the decision."""
+        return GroupTable(self.table, self.spec.columns, self.splitter.needs)
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
@@ -265,21 +270,18 @@ class Plan:
         else:
             self._parted(self.rows())
 
-    def _groups_to_pack(self) -> tuple[GroupTable, Parted | None, GroupRows]:
-        """Return the groups, which are locked and left (None where none is locked), and what is left."""
-        columns, needs = self.spec.columns, self.splitter.needs
-        table = GroupTable(self.table, columns, needs)
-        rows = table.rows()
+    def _groups_to_pack(self) -> tuple[Parted | None, GroupRows]:
+        """Return which groups are locked and left (None where none is locked), and what is left."""
+        rows = self.grouped.rows()
         self.splitter.check(rows)
         if (holdout := self.spec.holdout) is None:
-            return table, None, rows
+            return None, rows
         locked = locked_rows(rows, holdout.fraction, Stream(holdout.seed, HOLDOUT))
-        mask = np.ones(rows.n_groups, dtype=np.bool_)
-        mask[locked] = False
-        left = self.table.filter(pa.array(mask[table.groups]))
-        rest = GroupTable(left, columns, needs, numeric=table.edges is not None).rows()
+        mask = np.isin(np.arange(rows.n_groups), locked, invert=True)
+        left = self.table.filter(pa.array(mask[self.grouped.groups]))
+        rest = GroupTable(left, self.spec.columns, self.splitter.needs, self.grouped.edges is not None).rows()
         self.splitter.check(rest)
-        return table, (locked, np.flatnonzero(mask)), rest
+        return (locked, np.flatnonzero(mask)), rest
 
     def _parted(self, rows: Rows) -> Parted | None:
         """Return the positions of the locked rows, and of those left to split; None where nothing is locked."""

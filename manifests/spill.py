@@ -20,7 +20,7 @@ import joblib
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types, numbered, whole
+from evenfold.manifests.tables.canonical import ARROW_TYPES, MAPPED, canonical_table, column_types, numbered, whole
 from evenfold.manifests.tables.frames import quoted
 from evenfold.manifests.tables.read import bytes_of_memory, require_rows
 from evenfold.manifests.tables.source import ParquetFiles, Source
@@ -86,7 +86,9 @@ class _Column:
             with file:
                 file.flush()
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
-                buffers.append(pa.py_buffer(mapped))
+                buffers.append(content := pa.py_buffer(mapped))
+                if isinstance(mapped, mmap.mmap):
+                    MAPPED[content.address] = mapped
         stored = pa.int8() if pa.types.is_boolean(self.kind) else self.kind
         return pa.Array.from_buffers(stored, len(present), buffers).cast(self.kind)
 

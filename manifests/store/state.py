@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, Membership, fold_column
 from evenfold.manifests.spec import Columns
-from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
+from evenfold.manifests.tables.canonical import STRETCH, coded, numbered, stretches, to_numpy
 from evenfold.splitters import Needs, Predefined, Rows, Splitter
 from evenfold.splitters.kernels import shares_of_parts
 from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
@@ -26,7 +26,6 @@ from .header import Remembered
 
 MOST_CELLS = 1_000
 MOST_CODES = 100  # or edges, or classes, to be remembered one by one
-STRETCH = 1 << 22
 
 
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
@@ -175,8 +174,8 @@ def cell_counts(
     """Return the rows of each stratum in each bin (bins by strata), from bin ``first`` on; those below are left out."""
     require_table(n_bins, n_of_strata)
     cells = np.zeros(n_bins * n_of_strata, dtype=np.int64)
-    for start in range(0, bins.size, STRETCH):  # a hundred million rows need no copy as large as they are
-        here = slice(start, start + STRETCH)
+    for start in range(0, bins.size, 4 * STRETCH):  # a hundred million rows need no copy as large as they are
+        here = slice(start, start + 4 * STRETCH)
         numbers = (bins[here].astype(np.int64) - first) * n_of_strata + strata[here]
         placed = bins[here] >= first
         cells += np.bincount(numbers if placed.all() else numbers[placed], minlength=cells.size)
@@ -230,23 +229,21 @@ class GroupTable:
     def __init__(self, table: pa.Table, columns: Columns, needs: Needs, numeric: bool | None = None) -> None:
         self.groups, self.values = numbered(table.column(str(columns.group)))
         shared = [table.column(name) for name in (columns.shared_out if needs.y != "ignored" else [])]
-        if numeric is None:
-            numeric = len(shared) == 1 and is_numeric_target(shared[0])
-        self.strata, self.levels = list[NDArray[Any]](), list[pa.Array]()
+        numeric = len(shared) == 1 and is_numeric_target(shared[0]) if numeric is None else numeric
+        classed = [] if numeric else [numbered(column) for column in shared]
+        self.strata, self.levels = [codes for codes, _ in classed], [levels for _, levels in classed]
         self.edges: NDArray[np.float64] | None = None
         if numeric:
-            y = to_numpy(shared[0])
-            ascending = y.astype(np.float64)
+            ascending, start = np.empty(len(shared[0])), 0
+            for part in map(to_numpy, stretches(shared[0])):
+                ascending[start : start + part.size] = part
+                start += part.size
             ascending.sort()  # the copy itself: of a hundred million numbers another one is 0.8 GB
             self.edges = edges_of(ascending, QUANTILE_BINS)
             del ascending
             # In parts, for the places that are found take eight bytes a row, and one is enough.
-            bins = (np.searchsorted(self.edges, part, "right") for part in np.split(y, range(STRETCH, y.size, STRETCH)))
+            bins = (np.searchsorted(self.edges, to_numpy(part), "right") for part in stretches(shared[0]))
             self.strata.append(np.concatenate([part.astype(np.int8) for part in bins]))
-        for column in () if numeric else shared:
-            codes, levels = numbered(column)
-            self.strata.append(codes)
-            self.levels.append(levels)
         widths = [len(levels) for levels in self.levels] if self.edges is None else [self.edges.size + 1]
         counted = list(zip(self.strata, widths, strict=True)) or [(np.zeros(self.groups.size, dtype=np.int8), 1)]
         self.tables = [cell_counts(self.groups, codes, len(self.values), width) for codes, width in counted]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -189,6 +191,20 @@ def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return chunks[0] if len(chunks) == 1 else column.combine_chunks()  # which copies a single chunk as well
 
 
+STRETCH = 1 << 20
+MAPPED = WeakValueDictionary[int, mmap.mmap]()  # the files that columns lie in, by the address where they are mapped
+
+
+def stretches(column: pa.ChunkedArray | pa.Array, rows: int = STRETCH) -> Iterator[pa.Array]:
+    """Yield a column part by part; what was read of a mapped one is given back, and is there again when it is read."""
+    array = whole(column)
+    for start in range(0, len(array), rows):
+        yield array.slice(start, rows)
+        for buffer in filter(None, array.buffers()):
+            if (file := MAPPED.get(buffer.address)) is not None:
+                file.madvise(mmap.MADV_DONTNEED)
+
+
 def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     """Return a canonical column as an array that a strategy reads; missing values stay visible as None or NaN."""
     return np.asarray(whole(column).to_numpy(zero_copy_only=False))
@@ -223,8 +239,11 @@ def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], pa.Array
         codes, first = factorize(codes)
         return codes.astype(np.int32), pa.concat_arrays([values, pa.nulls(array.null_count, values.type)]).take(first)
     if pa.types.is_integer(array.type):  # 250 bytes less a value than Arrow's tables
-        codes, values = factorize(array.to_numpy())
-        return codes.astype(np.int32), pa.array(values, array.type)
+        numbers, values = [np.empty(0, dtype=np.int32)], np.empty(0, dtype=np.int64)
+        for part in stretches(array, max(4 * STRETCH, len(array) // 4)):  # after the values that have numbers already
+            codes, values = factorize(np.concatenate([values, part]) if values.size else part.to_numpy())
+            numbers.append(codes[-len(part) :].astype(np.int32))
+        return np.concatenate(numbers), pa.array(values, array.type)
     codes = array.dictionary_encode()
     return codes.indices.to_numpy(zero_copy_only=False), codes.dictionary
 
@@ -244,16 +263,14 @@ def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
         digest.update(np.packbits(array.is_null().to_numpy(zero_copy_only=False)).data)
         array = filled(array)
     if pa.types.is_large_string(array.type):
-        ends = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
-        for start in range(0, len(array), STRETCH):  # a hundred million lengths need no copy as large as they are
-            digest.update(np.diff(ends[start : start + STRETCH + 1]).astype("<i8").data)
-        digest.update(_bytes_of(array).data if len(array) else b"")
-    elif pa.types.is_boolean(array.type):
-        digest.update(array.to_numpy(zero_copy_only=False).astype(np.uint8).data)
-    elif pa.types.is_floating(array.type):
-        digest.update(np.ascontiguousarray(array.to_numpy(), dtype="<f8").data)
+        for part in stretches(array):
+            digest.update(pc.binary_length(part).to_numpy().data)
+        for part in stretches(array):
+            digest.update(_bytes_of(part).data)
     else:
-        digest.update(array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).to_numpy().data)
+        array = array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array
+        for part in stretches(array.view(f"int{array.type.bit_width}")):
+            digest.update(part.to_numpy().data)
     return digest.digest()
 
 
@@ -307,9 +324,6 @@ def require_keys(table: pa.Table, key: list[str]) -> None:
         if column.null_count:
             require_present(to_numpy(column), f"key column {name!r}", "every row needs a key.")
         require_years(column, name)
-
-
-STRETCH = 1 << 20
 
 
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:

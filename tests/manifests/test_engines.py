@@ -21,7 +21,8 @@ import pytest
 from cases import CASES
 from evenfold.manifests import Manifest, StoredManifest, decide, join_rows, measure, require_room, write_join
 from evenfold.manifests.exchange import partition
-from evenfold.manifests.store.stored import describe
+from evenfold.manifests.plan import planned
+from evenfold.manifests.store.stored import describe, written
 from evenfold.manifests.tables.read import source_of
 from evenfold.splitters import SplitError, Splitter
 from tables import TYPES, quick_spec_of, spec_of, table, to_csv, to_folder
@@ -173,6 +174,22 @@ def test_more_groups_than_memory_holds_are_refused_with_the_size(tmp_path: Path)
     n = table()["group"].nunique()
     with pytest.raises(SplitError, match=rf"looks at {n} groups at once, .* are allowed; allow more memory\.$"):
         out_of_core(GROUPED, table(), tmp_path, memory="1kB")
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells how much of a mapping is held")
+def test_what_was_read_of_a_mapped_column_takes_no_memory(tmp_path: Path) -> None:
+    plan = planned(GROUPED, table(), engine="duckdb", to=tmp_path)
+    address = plan.table.column("number").chunk(0).buffers()[1].address
+
+    def held() -> int:
+        mapping = Path("/proc/self/smaps").read_text().split(f"\n{address:x}-")[1]
+        return int(mapping.split("\nRss:")[1].split()[0])
+
+    plan.table.column("number").to_numpy().sum()
+    assert held() > 0
+    plan.check()
+    assert held() == 0
+    assert_same(written(plan.decide(), tmp_path), decide(GROUPED, table()))
 
 
 KILLED = """
