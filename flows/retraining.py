@@ -41,6 +41,8 @@ from .outcomes import Evaluation, GateError, SplitOutcome, WaitingError
 from .requests import Request, judged_by, with_metric
 from .splitting import recorded, say_extended
 
+NewModel = tuple[ModelSpec, FinalModel, Evaluation]  # the recipe that won, its final model, and its evaluation
+
 
 @dataclass(frozen=True)
 class Course:
@@ -129,28 +131,31 @@ def _taken_up(course: Course) -> Retraining:
 
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     champion = run(registry.read_champion, course.split, course.name)
-    judged = _judged(course, champion, opened.run_id)
+    held = opened.against(champion)
+    if begun := held.begun:  # by now the champion may be this run's own version, which knows the rows that joined
+        champion, growth, judged = begun.champion, begun.growth, begun.judged
+    else:
+        growth, judged = course.growth, _judged(course, champion, opened.run_id)
     candidate = course.evaluated(course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
-    decision, now = opened.decision, None if champion is None else champion.version
-    if decision is None or not (decision.champion == now or (champion and champion.run_id == opened.run_id)):
-        decision = replace(_decide(course, champion, candidate), champion=now)
+    now = champion.version if champion else None
+    decision = held.decision or replace(_decide(course, champion, candidate), champion=now)
     run(retraining.record_decision, course.split, opened.run_id, decision)
     victor = champion if decision.winner == "champion" else None
     loser = candidate.model if victor else champion.model if champion else None
     outcome = Retraining(
-        split=course.split, growth=course.growth, judged=judged, audit=audited, champion=champion,
+        split=course.split, growth=growth, judged=judged, audit=audited, champion=champion,
         evaluation_run_id=candidate.run_id, decision=decision, registered=None, run_id=opened.run_id,
         model=champion.model if champion else None, loser=loser if decision.difference is not None else None,
     )  # fmt: skip
     if victor and versions.moved_code(victor):  # its code is gone
-        return _committed(course, outcome)
+        return _committed(course, held, outcome)
     recipe, winner = course.candidate, candidate
     if victor and victor.model and victor.model.canonical() != course.candidate.canonical():
         recipe, winner = victor.model, course.evaluated(with_metric(victor.model, course.metric))
     outcome = outcome.model_copy(update={"estimates": winner.estimates, "model": winner.model})
     if victor and not decision.promote:  # it would be the champion's own model
-        return _committed(course, outcome)
+        return _committed(course, held, outcome)
     with saying("fitting the final model"):
         final = run(fit_final, course.split, recipe)
     checked = run(
@@ -159,19 +164,17 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     )  # fmt: skip
     what = f"the new model of {course.name} does not take the champion's place"
     stop_where_failed(checked, what, course.request.gates)
-    return _committed(course, outcome.model_copy(update={"checked": checked}), (recipe, final, winner))
+    return _committed(course, held, outcome.model_copy(update={"checked": checked}), (recipe, final, winner))
 
 
-def _committed(
-    course: Course, outcome: Retraining, new: tuple[ModelSpec, FinalModel, Evaluation] | None = None
-) -> Retraining:
+def _committed(course: Course, held: Opened, outcome: Retraining, new: NewModel | None = None) -> Retraining:
     """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it.
 
     A person is asked before where that is asked for; raises GateError for a no, or no answer in time.
     """
     split, name, request, registered = course.split, course.name, course.request, None
-    decision, asks = outcome.decision, request.gates and request.on_unclear == "ask" and (new or split.staged)
-    if doubts := outcome.doubts(course.arrival, request.ask_above) if asks else {}:
+    decision, asks = outcome.decision, request.gates and request.on_unclear == "ask" and not held.begun
+    if doubts := outcome.doubts(course.arrival, request.ask_above) if asks and (new or split.staged) else {}:
         question = ask(outcome, name, doubts, request.answer_within)
         answer = question.answer
         if answer is None and question.seconds > 0:
@@ -179,6 +182,8 @@ def _committed(
         if answer is None or not answer.approve:
             raise refused(split.name, f"{question.refusal} Another run_label (--run-label) asks again.")
         decision = run(retraining.record_decision, split, outcome.run_id, replace(decision, answer=answer.words))
+    outcome = outcome.model_copy(update={"decision": decision})
+    tracker_of(split).keep_signed(outcome.run_id, retraining.OUTCOME, outcome.model_dump(mode="json"))
     with committing(split, name, outcome.run_id):
         if new:
             recipe, final, winner = new
@@ -188,13 +193,12 @@ def _committed(
                 decision=decision,
             )  # fmt: skip
     keep_snapshot(split)  # of what was learnt from: a table that was refused is nothing to compare with
-    say_extended(course.growth)
+    say_extended(outcome.growth)
     if registered is not None and registered.champion:
         words = f"{name} version {registered.version} is the new champion: {decision.why}."
         about = {"model": name, "version": registered.version}
         happened("champion.promoted", split.name, words, UUID(registered.run_id), **about)
-    outcome = outcome.model_copy(update={"decision": decision, "registered": registered})
-    outcome = run(retraining.close_retraining, split, outcome)
+    outcome = run(retraining.close_retraining, split, outcome.model_copy(update={"registered": registered}))
     tell([outcome.summary])
     publish(f"retrain-{split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome

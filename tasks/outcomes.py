@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from evenfold.reports import Page
 
 BLOCK, MOST_SINGLE_FOLDS = 250, 1_000
+UNDER_WAY = ".committing-"  # begins the name of a folder whose generation is being committed
 
 
 def committing_place(final: Path) -> Path:
-    """Return what the folder of a generation is called while it is committed: it holds the intent, see ``Commit``."""
-    return final.with_name(f".committing-{final.name}")
+    """Return what the folder of a generation is called while it is committed: it holds the intent, see ``Intent``."""
+    return final.with_name(f"{UNDER_WAY}{final.name}")
 
 
 class Outcome(BaseModel):

@@ -1,12 +1,14 @@
 """A small table, its evaluation by the plain engine, and what the store then holds."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import skops.io
 from evenfold.flows import Evaluation, Retraining, compare, evaluate
 from evenfold.manifests.store.header import sha256
@@ -118,6 +120,7 @@ STEPS = {
     "staged": ("flows.retraining", "committing", False),
     "intended": ("retraining", "_new_version", False),
     "logged": ("retraining", "plain", False),
+    "unsigned": ("versions", "sign_version", False),
     "registered": ("registered.RegisteredModel", "make_champion", True),
     "replacing": ("registered.RegisteredModel", "put_aliases", True),
     "promoted": ("committing", "_finish", True),
@@ -133,3 +136,17 @@ def called(module: str, name: str) -> tuple[Any, str]:
     place = getattr(place, f"Registered{kind}") if kind else place
     step = getattr(place, name)
     return (step.fn, "fn") if hasattr(step, "fn") else (place, name)
+
+
+class Killed(BaseException):
+    """What nothing here handles, as nothing handles a kill."""
+
+
+def killed_before(module: str, name: str, work: Callable[[], Any]) -> None:
+    def kill(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(*called(module, name), kill)
+        with pytest.raises(Killed):
+            work()

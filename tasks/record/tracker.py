@@ -195,17 +195,17 @@ class Tracker:
         from mlflow.entities import Metric, Param, RunTag
 
         run_id, held, when = run.info.run_id, run.data.metrics, run.info.start_time
-        on, tags = dict[str, str](), _cut(entry.tags)
+        on, tags = dict[str, str](), _cut(entry.tags)  # on: which model and split a point is of
         if entry.judged:
             tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry)
             on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
         points = {at: x for at, x in entry.points.items() if at[0] not in held or not at[0].startswith("seconds_")}
-        newest = {name: value for (name, _), value in sorted(points.items())}
+        newest = {name: value for (name, _), value in sorted(points.items())}  # of the last step, as the run shows it
         of_model = {name for name in newest if "/" in name} - entry.series  # as value/r2 is, and no count
-        parted = bool(entry.judged and of_model & set(held) and JUDGED not in run.data.tags)
+        parted = entry.judged and of_model & set(held) and JUDGED not in run.data.tags  # by a kill
         if parted or any(str(held.get(name, value)) != str(value) for name, value in newest.items()):  # NaN is NaN
             when = max(int(time.time() * 1000), when + 1)
-        else:
+        else:  # the model has these points by now, and may refuse them
             of_model -= set(held)
         metrics = [
             Metric(name, value, when, step, run_id=run_id, **(on if name in of_model else {}))

@@ -2,7 +2,7 @@
 
 Files and a registry share no transaction. A generation lies staged until its data were found sound; the intent to
 commit it is written into its folder, which is renamed; then its model is registered and promoted; then the folder gets
-its final name. Whoever comes next finishes what has a registered version, and removes what has none.
+its final name. Whoever comes next finishes what has a signed version of this very split_id, and removes what has none.
 
 A person may be asked first: the question, with its answer, is signed for its run and kept in its record. What is
 committed then is what the question was about, or nothing.
@@ -26,12 +26,13 @@ from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.stored import STAGED, settle
 from evenfold.reports.texts import plain
 from evenfold.splitters.errors import SplitError, shown
-from evenfold.tasks.outcomes import Outcome, SplitRef, committing_place
+from evenfold.tasks.outcomes import UNDER_WAY, Outcome, SplitRef, committing_place
 from evenfold.tasks.record.entries import split_key
 from evenfold.tasks.record.models.retraining import Retraining
 from evenfold.tasks.record.tracker import CONTENT, NOTE, RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.references import splits_of, version_in
 from evenfold.tasks.runtime.home import Home, locked
+from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps import happened, step
 from evenfold.tasks.store import bucket_of
@@ -44,8 +45,7 @@ from pydantic import Field
 from .registered import ChampionChangedError, RegisteredModel, RolledBack
 from .versions import ANSWERED, SIGNATURE, require_signed_version, signed_decision, who_and_why
 
-INTENT, UNDER_WAY = "commit.json", ".committing-"
-QUESTION = "question.json"
+INTENT, QUESTION = "commit.json", "question.json"
 
 
 class Intent(Outcome):
@@ -104,7 +104,7 @@ def _settle_each(home: Home, split: str) -> None:
 
 
 def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
-    """Finish a commit whose version is registered, or undo it, which removes the split or puts it ``aside``."""
+    """Finish a commit whose version is registered and signed, or undo it: remove the split or put it ``aside``."""
     try:
         intent = Intent.model_validate_json((place / INTENT).read_bytes())
     except (OSError, ValueError):
@@ -115,21 +115,28 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
             "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
         )
     model = RegisteredModel(Tracker(home), intent.name)
-    run = model.client.get_run(intent.run_id)
-    version = model.version_of(run.data.tags.get(RUN_KEY, intent.run_id))
-    # One that was killed before it was signed is signed by the same month; nobody loads it as it is.
-    if version is not None and any(tag.startswith(SIGNATURE) for tag in version.tags):
-        require_signed_version(version)
-    else:
-        version = None
-    if version is None or version.tags.get("evenfold.split_id") != read_header(place)["split_id"]:
+    try:
+        run = model.client.get_run(intent.run_id)
+    except Exception as error:  # MLflow has a kind of error of its own per store
+        if unreachable(error):
+            raise
+        gone = f"run {intent.run_id[:8]} of {place / INTENT} is no more in MLflow"
+        raise SplitError(f"{gone}; remove {place}, and retrain.") from None
+    made = {RUN_KEY: run.data.tags.get(RUN_KEY, intent.run_id), "evenfold.split_id": read_header(place)["split_id"]}
+    registered = [each for each in model.versions.values() if made.items() <= each.tags.items()]
+    signed = [each for each in registered if any(tag.startswith(SIGNATURE) for tag in each.tags)]
+    if not signed:  # undone, with a version that was killed before its signature: it has not served
+        for each in registered:
+            model.client.delete_model_version(model.name, str(each.version))
         place.rename(aside) if aside else shutil.rmtree(place)
         return
+    require_signed_version(signed[0])  # one that is not ours is neither finished nor undone
     decision = signed_decision(run)
+    # A run that is FINISHED has promoted already: whoever serves instead by now was put there since.
     if decision and decision.promote and run.info.status != "FINISHED":
-        with model.alone(), suppress(ChampionChangedError):
-            model.require_champion(decision, version)
-            model.make_champion(str(version.version))
+        with model.alone(), suppress(ChampionChangedError):  # then it stays beside the other, as what was not promoted
+            model.require_champion(decision, signed[0])
+            model.make_champion(str(signed[0].version))
     _finish(home, place)
 
 
@@ -211,6 +218,7 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
     """
     split, decision, tracker = outcome.split, outcome.decision, tracker_of(outcome.split)
     key = digest_json([outcome.run_id, decision.champion, decision.winner, decision.promote, sorted(doubts)])
+    flow_run = context.flow_run if (context := FlowRunContext.get()) else None
     question = tracker.read_ours(outcome.run_id, QUESTION, Question)
     if question is None or question.key != key:
         what = f"makes the {decision.winner}'s recipe the champion" if decision.promote else "lets rows join"
@@ -219,7 +227,7 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
             key=key, name=name, run_id=outcome.run_id,
             words=f"{name} on {split.name} {split.version} asks before it {what}: {why}",
             until=(datetime.now(UTC) + timedelta(hours=hours)).isoformat(timespec="milliseconds"),
-            flow_run=tracker.client.get_run(outcome.run_id).data.tags.get("prefect.flow_run_id", ""),
+            flow_run=str(flow_run.id) if flow_run else "",  # the tag of the record's run may be of an earlier try
         )  # fmt: skip
         tracker.keep_signed(outcome.run_id, QUESTION, question.model_dump(mode="json"))
         tracker.keep(outcome.run_id, {"report.html": replace(outcome.as_page(), lead=question.words).html()})
@@ -227,8 +235,6 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
         tracker.tell(outcome.run_id, {NOTE: f"**Waits for an answer.** {plain(question.pending)}"})
         tracker.client.update_run(outcome.run_id, status="SCHEDULED")
         happened("retrain.asked", split.name, question.pending, UUID(key[:32]), model=name, until=question.until)
-        context = FlowRunContext.get()
-        flow_run = context.flow_run if context else None
         if flow_run is not None and flow_run.deployment_id is not None and flow_run.parent_task_run_id is None:
             form = Reply.with_initial_data(description=plain(question.words))
             # This ends the process's part: the run goes on anywhere, and Prefect fails it when the time is over. By

@@ -273,7 +273,8 @@ def _changes(model: RegisteredModel, versions: Mapping[str, ModelVersion]) -> It
         decision = None
         with suppress(EvenfoldError):
             decision = decision_of(model.tracker, version)
-        if decision.promote if decision else REPLACES in version.tags:
+        took = REPLACES in version.tags  # one that was killed before its promotion has taken nobody's place
+        if decision.promote and (took or decision.champion is None) if decision else took:
             when = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
             why = decision.why if decision else "its decision is not in the record"
             yield Change(when, number, why, decision.champion if decision else None)

@@ -127,11 +127,17 @@ class Retraining(Displayed, Outcome):
 
 
 class Opened(Outcome):
-    """The run of a retraining: the decision that it made before it was interrupted, or its outcome if it finished."""
+    """The run of a retraining: its outcome if it finished, else its decision, and what it had ``begun`` to commit."""
 
     run_id: str
     decision: Decision | None = None
     outcome: Retraining | None = None
+    begun: Retraining | None = None
+
+    def against(self, champion: Champion | None) -> Opened:
+        """Return what holds with this champion: all if it was decided against it, or made it one, and else nothing."""
+        before, now, by = self.decision, champion and champion.version, champion and champion.run_id
+        return self if before and (before.champion == now or by == self.run_id) else Opened(run_id=self.run_id)
 
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
@@ -173,7 +179,10 @@ def open_retraining(
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     tags = split_tags(split) | origin_tags() | code | {"evenfold.split_run_id": split_run_of(split)}
     run = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params))
-    return Opened(run_id=run.info.run_id, decision=versions.signed_decision(run))
+    run_id, decision = run.info.run_id, versions.signed_decision(run)
+    # What was begun with a split that is staged again was undone.
+    begun = tracker.read_ours(run_id, OUTCOME, Retraining) if decision and not split.staged else None
+    return Opened(run_id=run_id, decision=decision, begun=begun if begun and begun.decision == decision else None)
 
 
 @step(run_name=lambda split, **_: f"record the decision on {split.name}")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from evenfold.tasks import Home
 from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models import committing
 from evenfold.tasks.record.models.promoting import judge_month
-from small import GOOD, champion, named, registry, retrain
+from small import BAD, GOOD, STEPS, champion, killed_before, named, registry, retrain
 from tables import rows
 from typer.testing import CliRunner
 
@@ -77,6 +78,27 @@ def test_a_yes_lets_in_what_was_asked_about(home: Home, monkeypatch: pytest.Monk
     assert "<b>right" not in page + version.description + outcome.report
     assert "Approved by ada" in version.description
     assert month().reused
+
+
+def test_a_month_that_was_killed_after_a_yes_is_told_as_it_was_asked(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then it is champion itself: nobody is asked about that, nor is it compared with itself."""
+    retrain("weak", rows(60), BAD)
+    month = partial(retrain, "weak", rows(80), GOOD, ask_above=0.1, **ASK)
+    with pytest.raises(GateError):
+        month(on_unclear="stop")
+    registry(home).set_tag(named(home, "retrain/weak")[0].info.run_id, "prefect.flow_run_id", "of this try alone")
+    with pytest.raises(WaitingError):
+        month()
+    question = committing.waiting_question("weak")
+    assert not question.flow_run
+    committing.give_answer(question, True, "so", "ada")
+    killed_before(*STEPS["promoted"][:2], month)
+    monkeypatch.setattr(judge_month.fn, "fn", lambda *_, **__: Judged())  # as nothing joins any more
+    outcome = month()
+    assert outcome.compared in question.words
+    assert (outcome.growth.added, outcome.judged.sentences, outcome.champion.version) == (20, [TOLD], "1")
 
 
 @pytest.mark.parametrize("how", ["refused", "late"])

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from evenfold.flows import GateError
 from evenfold.flows.cli import app
 from evenfold.manifests import verify
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, roll_back, withdraw
+from evenfold.tasks import Home, champion_as_of, roll_back, withdraw
 from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models.committing import settle_commits
 from evenfold.tasks.record.models.promoting import judge_month
 from mlflow.tracking import MlflowClient
-from small import GOOD, STEPS, aliases, called, champion, registry, retrain
+from small import GOOD, STEPS, aliases, champion, killed_before, registry, retrain
 from tables import rows
 from typer.testing import CliRunner
 from year import RIDGE, SPEC, flights, live_through
@@ -32,20 +32,6 @@ def lying(home: Home) -> set[Path]:
     return {path for folder in (home.splits, home.shared / "snapshots") for path in folder.rglob("*")}
 
 
-class Killed(BaseException):
-    """What nothing here handles, as nothing handles a kill."""
-
-
-def killed_before(module: str, name: str, work: Callable[[], Any]) -> None:
-    def kill(*_: Any, **__: Any) -> None:
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(*called(module, name), kill)
-        with pytest.raises(Killed):
-            work()
-
-
 AGAIN = ["logged", "promoted", "kept"]  # at these the same month is killed, at the others one before the next
 
 
@@ -56,16 +42,18 @@ def test_a_kill_after_any_step_is_finished_or_undone_by_the_next_run(home: Home)
     finishing the month before takes as well.
     """
     n, joined, versions = 60, 60, 1
-    order = ["registered", "staged", "replacing", "intended", "renamed", "offered"]
+    order = ["registered", "staged", "replacing", "intended", "unsigned", "renamed", "offered"]
     assert {*order, *AGAIN} == set(STEPS)
     for module, name, committed in map(STEPS.__getitem__, order):
         n += 10
         killed_before(module, name, partial(retrain, "monthly", rows(n), GOOD))
+        if name != "put_aliases":  # by then it is said whose place it takes
+            assert champion_as_of("monthly", datetime.now(UTC)).version == champion(home, "monthly")
         if committed:
             joined, versions = n, versions + 1
     outcome = retrain("monthly", rows(n + 10), GOOD)
     assert (outcome.growth.added, outcome.split.version) == (n + 10 - joined, f"1.{versions}")
-    assert champion(home, "monthly") == f"{versions + 1}"
+    assert champion(home, "monthly") == f"{versions + 2}"  # one was never signed, and is gone
     found = registry(home).search_model_versions("name = 'monthly'")
     folders = [folder.name for folder in (home.splits / "monthly").iterdir()]
     assert sorted(each.tags["evenfold.spec"] for each in found) == sorted(f"monthly@{name}" for name in folders)
@@ -115,7 +103,10 @@ def test_a_commit_that_nobody_of_ours_began_promotes_nothing(home: Home) -> None
     (place / "commit.json").write_text("[" * 100_000)
     with pytest.raises(SplitError, match=r"commit\.json cannot be read; remove .*\.committing-9"):
         retrain("monthly", rows(99), GOOD)
-    theirs = {"name": "monthly", "run_id": "", "store": home.tracking_uri}
+    theirs = {"name": "monthly", "run_id": "0" * 32, "store": home.tracking_uri}
+    (place / "commit.json").write_text(json.dumps(theirs))
+    with pytest.raises(SplitError, match=r"run 00000000 of .*commit\.json is no more in .*; remove .*\.committing-9"):
+        settle_commits(home, "monthly")
     for version, kept in (("1", False), ("2", True)):
         run_id = registry(home).get_model_version("monthly", version).run_id
         (place / "commit.json").write_text(json.dumps(theirs | {"run_id": run_id}))
