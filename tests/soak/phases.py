@@ -24,16 +24,12 @@ def n_fits(home: Path) -> int:
     return len(list((home / "results" / "score").glob("*")))
 
 
-def _is_recorded(names: Names) -> bool:
-    return any(" @ " in name for name in names())
-
-
 # When a phase has begun, by what lies in the home and by the names of the runs in MLflow's store.
 PHASES: dict[str, Callable[[Path, Names], bool]] = {
     "split": lambda home, names: (home / "locks").exists(),
     "fit": lambda home, names: n_fits(home) >= 1,
     "aggregate": lambda home, names: n_fits(home) >= N_SPLITS,
-    "record": lambda home, names: n_fits(home) >= N_SPLITS and _is_recorded(names),
+    "record": lambda home, names: n_fits(home) >= N_SPLITS and any(" @ " in name for name in names()),
     "register": lambda home, names: any((home / "results" / "model").glob("*")),
 }
 

@@ -138,14 +138,13 @@ def cancer(**model: Any) -> Problem:
     return problem(CANCER_ROWS, "target", **model)
 
 
-def diabetes(**model: Any) -> Problem:
-    return problem(DIABETES_ROWS, "target", **model)
-
-
 SVC = "sklearn.svm:LinearSVC"
 NEGATIVE = DIABETES_ROWS.assign(target=DIABETES_ROWS["target"] - 100)
 REFUSED: list[tuple[Any, str]] = [
-    (lambda: diabetes(balance="undersample"), "balance is for classification, and the task is regression; leave it"),
+    (
+        lambda: problem(DIABETES_ROWS, "target", balance="undersample"),
+        "balance is for classification, and the task is regression; leave it",
+    ),
     (lambda: cancer(target_transform="box-cox"), "target_transform is for regression, and the task is classification"),
     (lambda: problem(WINE_ROWS, "target", threshold="tuned"), "threshold is for two classes, and the target has 3"),
     (lambda: cancer(threshold="prevalence", balance="oversample"), "together they correct twice; leave one of the two"),

@@ -72,10 +72,6 @@ def _edited(home: Home, run_id: str) -> None:
     registry(home).set_tag(run_id, "evenfold.decision", json.dumps(decided | {"promote": False}))
 
 
-def _evaluation_gone(home: Home, run_id: str) -> None:
-    shutil.rmtree(next(home.path.rglob(f"mlartifacts/*/{run_id}")))
-
-
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -84,7 +80,10 @@ def _evaluation_gone(home: Home, run_id: str) -> None:
             lambda home, own, of: registry(home).delete_tag(own, "evenfold.decision"),
             "holds no decision that was signed",
         ),
-        (lambda home, own, of: _evaluation_gone(home, of), "kept no predictions.parquet"),
+        (
+            lambda home, own, of: shutil.rmtree(next(home.path.rglob(f"mlartifacts/*/{of}"))),
+            "kept no predictions.parquet",
+        ),
     ],
 )
 def test_what_is_gone_is_said(home: Home, spoil: Any, words: str) -> None:

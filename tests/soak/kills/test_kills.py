@@ -107,8 +107,9 @@ def test_the_death_of_a_pool_worker_costs_what_it_was_at(
     wait_until(lambda: results.exists() and len(list(results.iterdir())) >= 1, "the first fold", 120)
     killed = 0
     while process.poll() is None and (deaths == "all" or not killed):
-        for worker in pool_workers(process.pid)[:1]:
-            os.kill(worker, signal.SIGKILL)
+        workers = ["pgrep", "-P", str(process.pid), "-f", "multiprocessing.spawn"]
+        for worker in subprocess.run(workers, capture_output=True, text=True).stdout.split()[:1]:
+            os.kill(int(worker), signal.SIGKILL)
             killed += 1
         time.sleep(0.2)
     assert process.wait(180) == (0 if deaths == "one" else 3), log.read_text()
@@ -121,11 +122,6 @@ def test_the_death_of_a_pool_worker_costs_what_it_was_at(
     assert len(outcome["scores"]) == N_SPLITS
     assert outcome["n_cached"] >= kept
     found(killed=killed, folds_kept=kept)
-
-
-def pool_workers(flow: int) -> list[int]:
-    command = ["pgrep", "-P", str(flow), "-f", "multiprocessing.spawn"]
-    return [int(pid) for pid in subprocess.run(command, capture_output=True, text=True).stdout.split()]
 
 
 @pytest.mark.parametrize("what", ["fits", "record"])

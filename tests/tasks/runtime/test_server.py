@@ -35,12 +35,6 @@ def servers_of(home: str) -> int:
     return sum("create_app" in line for line in ours)
 
 
-def environment_of(home: Home) -> dict[str, str]:
-    env = environment(home.path.parent, {"EVENFOLD_HOME": str(home.path)})
-    del env["PREFECT_HOME"]
-    return env
-
-
 @pytest.mark.usefixtures("prefect_folder")
 def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
     """The flows of a process start one server; with a kept one no process does; it is ended when it is told to."""
@@ -51,7 +45,9 @@ def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
     # One process runs three flows and then the command, for its imports take longer than all of that.
     code = f"import subprocess\n{inspect.getsource(servers_of)}{FLOWS}"
     command = [sys.executable, "-W", "always::ResourceWarning", "-c", code]
-    done = subprocess.run(command, env=environment_of(home), cwd=ROOT, capture_output=True, text=True)
+    env = environment(home.path.parent, {"EVENFOLD_HOME": str(home.path)})
+    del env["PREFECT_HOME"]
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "unclosed file <_io.BufferedWriter" not in done.stderr, "its own server's, which has ended"
     one, two, *answer = done.stdout.splitlines()
