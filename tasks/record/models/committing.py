@@ -122,8 +122,8 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
             raise
         gone = f"run {intent.run_id[:8]} of {place / INTENT} is no more in MLflow"
         raise SplitError(f"{gone}; remove {place}, and retrain.") from None
-    made = {RUN_KEY: run.data.tags.get(RUN_KEY, intent.run_id), "evenfold.split_id": read_header(place)["split_id"]}
-    registered = [each for each in model.versions.values() if made.items() <= each.tags.items()]
+    tags = {RUN_KEY: run.data.tags.get(RUN_KEY, intent.run_id), "evenfold.split_id": read_header(place)["split_id"]}
+    registered = [each for each in model.versions.values() if tags.items() <= each.tags.items()]
     signed = [each for each in registered if any(tag.startswith(SIGNATURE) for tag in each.tags)]
     if not signed:  # undone, with a version that was killed before its signature: it has not served
         for each in registered:
