@@ -94,8 +94,8 @@ class ByContent(CachePolicy):
     """A result's key is made of what it depends on: content, specification and versions, in whatever flow.
 
     What is whole in the content store is a hit of Prefect's. Where ``result_storage`` or ``cache_expiration`` of the
-    user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged. It is for steps
-    of evenfold's: on any other task Prefect logs that there is no key, and nothing is kept.
+    user's is set, Prefect's own is asked alone, and made again where a file that it names is damaged; of
+    ``persist_result=False`` Prefect makes ``NO_CACHE``. On a task that is no step of evenfold's nothing is kept.
     """
 
     def compute_key(
