@@ -195,7 +195,7 @@ def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) 
     new = pd.DataFrame({"id": np.arange(1000, 2000), "number": far})
     grown = extend(decide(NUMBERS, old), pd.concat([old, new]))
     assert len(grown.manifest.state.edges) == 99
-    assert any("drifted" in note for note in grown.notes) == noted
+    assert any("target bins, which held 2% when" in note for note in grown.notes) == noted
 
 
 def test_nothing_new_is_the_manifest_itself() -> None:
