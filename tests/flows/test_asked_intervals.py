@@ -25,11 +25,6 @@ SPEC: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y"}
 SPEC["params"] = {"n_splits": 3}
 
 
-@pytest.fixture
-def home(shared_home: Home) -> Home:
-    return shared_home
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
@@ -50,7 +45,7 @@ def test_every_method_can_be_asked_for() -> None:
     assert {*METHODS} - {*INTERVALS} == {"wald", "corrected_wald", "stretches"}, "which nobody is offered"
 
 
-def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(home: Home, data: Path) -> None:
+def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(shared_home: Home, data: Path) -> None:
     """Three folds ask for three further fits; asked again, none is computed, and the interval is the function's own."""
     own = RIDGE | {"params": {"alpha": 2.0}}  # of which no other test keeps a fit
     one = asked(data, model=own, interval="nested", level=0.9)
@@ -65,13 +60,13 @@ def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(home: Home, dat
     assert any("R2 is none; choose auto" in note for note in r2.notes)
 
 
-def test_a_tuning_on_other_values_is_another_run(home: Home, data: Path) -> None:
+def test_a_tuning_on_other_values_is_another_run(shared_home: Home, data: Path) -> None:
     """The split reads no feature and stays the same; the record of the first tuning stays as it was."""
     grid = {"alpha": [0.001, 1e4]}
     model, rows = RIDGE | {"features": ["a"]}, pd.read_parquet(data)
     one, two = (tune(each, SPEC, model, grid=grid, engine="plain") for each in (rows, rows.assign(a=rows["b"])))
     assert one.split.split_id == two.split.split_id
-    client = MlflowClient(home.tracking_uri)
+    client = MlflowClient(shared_home.tracking_uri)
     for outcome in (one, two):
         run = client.get_run(outcome.run_id)
         assert (run.info.status, run.data.metrics[f"tried/{outcome.metric}"]) == ("FINISHED", outcome.scores[-1])
@@ -79,17 +74,17 @@ def test_a_tuning_on_other_values_is_another_run(home: Home, data: Path) -> None
 
 
 @pytest.mark.parametrize("kind", [bool, float])
-def test_a_target_of_truth_values_or_of_numbered_classes_is_recorded(home: Home, data: Path, kind: type) -> None:
+def test_a_target_of_truth_values_or_of_numbered_classes_is_recorded(shared_home: Home, data: Path, kind: type) -> None:
     frame = pd.read_parquet(data)
     rows = frame.assign(y=(frame["y"] > 0).astype(kind))
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["recall"], "task": "classification"}
     spec = {"name": "truth", "columns": {"key": "id", "target": "y"}, "params": {"n_splits": 2}}
     outcome = asked(rows, spec=spec, model=model)
-    page = Path(MlflowClient(home.tracking_uri).download_artifacts(outcome.run_id, "report.html"))
+    page = Path(MlflowClient(shared_home.tracking_uri).download_artifacts(outcome.run_id, "report.html"))
     assert "calibration" in page.read_text(encoding="utf-8")
 
 
-def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(home: Home, data: Path) -> None:
+def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(shared_home: Home, data: Path) -> None:
     """As an evaluation of each would, further fits and all; they were made by auto whatever was asked."""
     how: dict[str, Any] = {"interval": "nested", "level": 0.5}
     tuned = tune(data, spec=SPEC, model=RIDGE, grid={"alpha": [0.1, 100.0]}, engine="plain", **how)
@@ -97,7 +92,7 @@ def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(home: Home,
     assert tuned.level == 0.5
     assert one.n_cached == one.n_fits
     assert tuned.n_fits == 2 * one.n_fits
-    client = MlflowClient(home.tracking_uri)
+    client = MlflowClient(shared_home.tracking_uri)
     tried = json.loads(Path(client.download_artifacts(tuned.run_id, "tuning.json")).read_text(encoding="utf-8"))
     made = [estimate["interval"] for estimate in tried["tried"][1]["estimates"]]
     assert made == json.loads(json.dumps([asdict(estimate)["interval"] for estimate in one.estimates]))
@@ -118,7 +113,7 @@ def noise(n: int = 60, n_groups: int = 0) -> pd.DataFrame:
 GRID = {"alpha": [0.01, 1.0, 100.0]}
 
 
-def test_nested_tuning_equals_choosing_by_hand_inside_every_fold(home: Home) -> None:
+def test_nested_tuning_equals_choosing_by_hand_inside_every_fold(shared_home: Home) -> None:
     """By scikit-learn on the same inner folds: the split's own strategy on the training rows, groups whole."""
     spec = {"name": "groups", "columns": {"key": "id", "target": "y", "group": "site"}, "params": {"n_splits": 3}}
     frame = noise(n_groups=12)
@@ -140,12 +135,12 @@ def test_nested_tuning_equals_choosing_by_hand_inside_every_fold(home: Home) -> 
     again = tune(frame, spec=spec, model=RIDGE, grid=GRID, nested=True, engine="plain")
     assert (made.n_fits, made.n_cached) == (3 * 3 + 3 * 3 * 3, 0)
     assert again.n_cached == again.n_fits
-    client = MlflowClient(home.tracking_uri)
+    client = MlflowClient(shared_home.tracking_uri)
     figures = client.get_run(made.run_id).data.metrics
     assert figures["nested/value/neg_mean_squared_error"] == made.nested.estimates[0].value
 
 
-def test_nested_tuning_of_a_series_chooses_by_rows_that_are_known_by_then(home: Home) -> None:
+def test_nested_tuning_of_a_series_chooses_by_rows_that_are_known_by_then(shared_home: Home) -> None:
     """Rows inside the gap chose as well, and a gap that covers all that was tested left the choice to them alone."""
     spec = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
     frame, params = noise(), {"test_size": 5, "gap": "7 days"}
@@ -170,7 +165,7 @@ def test_nested_tuning_of_a_series_chooses_by_rows_that_are_known_by_then(home: 
         tune(frame, spec=spec | {"params": params | {"n_splits": 2}}, **asked)
 
 
-def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(home: Home) -> None:
+def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(shared_home: Home) -> None:
     """The scores are those that an evaluation of the same draws says, and each try is a step in MLflow."""
     frame = noise(n_groups=12).assign(y=lambda table: (table["y"] + table["x0"] > 0).astype(int))
     spec: dict[str, Any] = {"name": "d", "columns": {"key": "id", "target": "y", "group": "site"}}
@@ -181,7 +176,7 @@ def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(home: Home) 
     assert made.scores[1] == one.estimates[0].value
     assert one.n_cached == one.n_fits
     assert made.low <= made.value <= made.naive == max(made.scores)
-    client = MlflowClient(home.tracking_uri)
+    client = MlflowClient(shared_home.tracking_uri)
     steps = {each.step: each.value for each in client.get_metric_history(made.run_id, "tried/roc_auc")}
     assert steps == dict(enumerate(made.scores))
     with pytest.raises(SplitError, match=r"cannot split the training rows .* tune without nested"):

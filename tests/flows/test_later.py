@@ -31,11 +31,6 @@ MODEL: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def home(shared_home: Home) -> Home:
-    return shared_home
-
-
 def students() -> tuple[pd.DataFrame, pd.DataFrame]:
     rng = np.random.default_rng(2)
     table = pd.DataFrame({"id": np.arange(260), "a": rng.normal(size=260), "b": rng.normal(size=260)})
@@ -51,13 +46,13 @@ def X(table: pd.DataFrame) -> Any:
 
 
 @cache
-def of_students(home: Home) -> Evaluation:
+def of_students(shared_home: Home) -> Evaluation:
     model = MODEL | {"metrics": ["roc_auc", "accuracy", "sensitivity"]}
     return evaluate(students()[0], spec=SPEC, model=model, engine="plain")
 
 
 @cache
-def of_three_classes(home: Home) -> tuple[Any, pd.DataFrame, LaterScore]:
+def of_three_classes(shared_home: Home) -> tuple[Any, pd.DataFrame, LaterScore]:
     """Return the model of three classes by hand, later rows that are of two of them, and their recorded scores."""
     now, later = students()
     now = now.assign(passed=np.where(now["b"] > 1, "well", now["passed"]))
@@ -66,7 +61,7 @@ def of_three_classes(home: Home) -> tuple[Any, pd.DataFrame, LaterScore]:
     return LogisticRegression().fit(X(now), now["passed"]), later, score_later(made.run_id, later)
 
 
-def test_a_registered_model_is_named_as_the_registry_does(home: Home, tmp_path: Path) -> None:
+def test_a_registered_model_is_named_as_the_registry_does(shared_home: Home, tmp_path: Path) -> None:
     """By alias, by version, and by the run that evaluated it: the same predictions; others are refused in words."""
     now, later = students()
     file, then = tmp_path / "students.parquet", tmp_path / "next_year.parquet"
@@ -83,7 +78,7 @@ def test_a_registered_model_is_named_as_the_registry_does(home: Home, tmp_path: 
             predict_later(wrong, then)
 
 
-def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(home: Home, tmp_path: Path) -> None:
+def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(shared_home: Home, tmp_path: Path) -> None:
     """By the recipe alone, on every training row, as scikit-learn fits and scores it."""
     now, later = students()
     tuned = tune(now, spec=SPEC | {"name": "tuned"}, model=MODEL, grid={"C": [0.01, 1.0]}, engine="plain")
@@ -98,10 +93,10 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(home: Home,
     assert value["sensitivity of no"] == recall_score(later["passed"], hand.predict(X(later)), pos_label="no")
     assert [each.metric for each in scored.promised] == ["roc_auc", "sensitivity of no"]
     assert np.sum(scored.confusion.counts) == scored.rows == 60
-    client = MlflowClient(home.tracking_uri)
+    client = MlflowClient(shared_home.tracking_uri)
     run = client.get_run(scored.run_id)
     assert run.data.metrics["later/roc_auc"] == value["roc_auc"]
-    (line,) = (each for each in recorded_runs(home, "later rows") if each["run"] == scored.run_id)
+    (line,) = (each for each in recorded_runs(shared_home, "later rows") if each["run"] == scored.run_id)
     assert (line["on"], line["strategy"], line["data"]) == ("tuned@1.0", SPEC["strategy"], "next_year.parquet")
     foretold, came = (float(str(line[name]).split()[-1]) for name in ("promised", "score"))
     assert (foretold, came) == pytest.approx((tuned.value, value["roc_auc"]), abs=5e-3)
@@ -116,9 +111,9 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(home: Home,
     assert said.set_index("id").loc[later["id"], "proba_no"].to_numpy() == pytest.approx(chance, abs=1e-3)
 
 
-def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -> None:
+def test_rows_of_the_split_and_columns_of_another_kind_are_refused(shared_home: Home) -> None:
     now, later = students()
-    made = of_students(home)
+    made = of_students(shared_home)
     mixed = pd.concat([later, now.tail(5)], ignore_index=True)
     for ask, option in ((score_later, "later rows alone.$"), (predict_later, r"known_rows=True \(--known-rows\)\.$")):
         refused = rf"5 of 65 rows of .* are rows of students 1.0, which the model may have been .*{option}"
@@ -133,10 +128,10 @@ def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -
     assert numbers[["proba_no", "proba_yes"]].sum(axis=1).to_numpy() == pytest.approx(1)
 
 
-def test_later_rows_of_one_class_or_of_one_row_are_scored_by_what_is_defined_on_them(home: Home) -> None:
+def test_later_rows_of_one_class_or_of_one_row_are_scored_by_what_is_defined_on_them(shared_home: Home) -> None:
     """The model knows the classes, so that the share it is right about is defined; what is not is said."""
     now, later = students()
-    made = of_students(home)
+    made = of_students(shared_home)
     chance = LogisticRegression().fit(X(now), now["passed"]).predict(X(later))
     failed = later["passed"] == "no"
     for rows in (later[failed], later[failed].head(1)):
@@ -149,7 +144,7 @@ def test_later_rows_of_one_class_or_of_one_row_are_scored_by_what_is_defined_on_
         score_later(made.run_id, later[failed].reset_index(drop=True), metrics=["roc_auc"])
 
 
-def test_scores_that_no_model_could_change_are_left_out_and_means_over_rows_are_not(home: Home) -> None:
+def test_scores_that_no_model_could_change_are_left_out_and_means_over_rows_are_not(shared_home: Home) -> None:
     """Of rows without a positive one F1 was 0, as of a promise that is broken, and the log loss called undefined."""
     now, later = (table.assign(passed=(table["passed"] == "yes").astype(int)) for table in students())
     metrics = ["average_precision", "f1", "precision", "mcc", "neg_log_loss"]
@@ -164,17 +159,17 @@ def test_scores_that_no_model_could_change_are_left_out_and_means_over_rows_are_
         assert len([note for note in scored.notes if "is not defined on" in note]) == 5 - len(defined)
 
 
-def test_the_log_loss_of_two_of_three_classes_is_a_mean_over_their_rows(home: Home) -> None:
-    fitted, later, scored = of_three_classes(home)
+def test_the_log_loss_of_two_of_three_classes_is_a_mean_over_their_rows(shared_home: Home) -> None:
+    fitted, later, scored = of_three_classes(shared_home)
     # Of the classes in order, no, well and yes, the later rows are of the first and of the last.
     told = np.log(fitted.predict_proba(X(later))[np.arange(60), 2 * (later["passed"] == "yes")]).mean()
     (one,) = (each for each in scored.estimates if each.metric == "neg_log_loss")
     assert one.value == pytest.approx(told, abs=1e-3)
 
 
-def test_a_mean_of_classes_is_of_those_that_have_later_rows(home: Home) -> None:
+def test_a_mean_of_classes_is_of_those_that_have_later_rows(shared_home: Home) -> None:
     """A third class that was predicted once and has no row was an F1 of 0 among three: a third of the score."""
-    fitted, later, scored = of_three_classes(home)
+    fitted, later, scored = of_three_classes(shared_home)
     said = fitted.predict(X(later))
     assert (said == "well").any()
     value = {each.metric: each.value for each in scored.estimates}
@@ -191,7 +186,7 @@ def test_a_mean_of_classes_is_of_those_that_have_later_rows(home: Home) -> None:
     ]
 
 
-def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(home: Home) -> None:
+def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(shared_home: Home) -> None:
     now, later = (table.rename(columns={"passed": "mark"}) for table in students())
     now, later = now.assign(mark=now["a"] + now["b"]), later.assign(mark=2.0)
     spec = {"name": "marks", "columns": {"key": "id", "target": "mark"}, "strategy": "KFold", "params": {"n_splits": 2}}
@@ -220,16 +215,16 @@ def test_a_key_of_which_later_rows_lack_a_column_does_not_tell_them_either() -> 
         assert _require_new(lacking, manifest, "june.csv", "wait") == [told]
 
 
-def test_a_metric_that_is_asked_of_later_rows_is_of_the_class_that_the_recipe_calls_positive(home: Home) -> None:
+def test_a_metric_that_is_asked_of_later_rows_is_of_the_class_that_the_recipe_calls_positive(shared_home: Home) -> None:
     now, later = students()
-    (asked,) = score_later(of_students(home).run_id, later, metrics=["precision"]).estimates
+    (asked,) = score_later(of_students(shared_home).run_id, later, metrics=["precision"]).estimates
     said = LogisticRegression().fit(X(now), now["passed"]).predict(X(later))
     assert (asked.metric, asked.value) == ("precision of no", precision_score(later["passed"], said, pos_label="no"))
 
 
-def test_later_rows_at_different_places_and_times_have_a_run_each(home: Home, tmp_path: Path) -> None:
+def test_later_rows_at_different_places_and_times_have_a_run_each(shared_home: Home, tmp_path: Path) -> None:
     """Also in a folder, which holds months of one layout, and where other rows were written to the same place."""
-    made, later = of_students(home), students()[1]
+    made, later = of_students(shared_home), students()[1]
     months = [tmp_path / month / "rows" for month in ("dt=2026-10-01", "dt=2026-11-01")]
     for number, month in enumerate(months):
         month.mkdir(parents=True)
@@ -241,7 +236,7 @@ def test_later_rows_at_different_places_and_times_have_a_run_each(home: Home, tm
     assert len(set(runs)) == 3
 
 
-def test_groups_are_read_by_the_type_that_was_declared(home: Home, tmp_path: Path) -> None:
+def test_groups_are_read_by_the_type_that_was_declared(shared_home: Home, tmp_path: Path) -> None:
     """A school 007 in a CSV is text in both tables, as the split has it."""
     now, later = (table.assign(school=table["school"].str[1:].str.zfill(3)) for table in students())
     files = [tmp_path / "now.csv", tmp_path / "later.csv"]
@@ -253,8 +248,8 @@ def test_groups_are_read_by_the_type_that_was_declared(home: Home, tmp_path: Pat
     assert (interval.level, interval.method) == (0.5, "pooled rows, cluster-robust")
 
 
-def test_rows_that_may_be_known_or_cannot_be_predicted_are_refused_in_a_sentence(home: Home) -> None:
-    made, (_, later) = of_students(home), students()
+def test_rows_that_may_be_known_or_cannot_be_predicted_are_refused_in_a_sentence(shared_home: Home) -> None:
+    made, (_, later) = of_students(shared_home), students()
     with pytest.raises(SplitError, match=r"cannot be told\. Name them, or if they are meant, say known_rows=True"):
         predict_later(made.run_id, later.drop(columns="id"))
     assert "cannot be told" in score_later(made.run_id, later.drop(columns="id")).summary

@@ -18,20 +18,15 @@ GRID = {"alpha": [0.1, 10.0]}
 FIELDS = {"strategy": "KFold", "n_splits": 10, "seed": 0, "target": "other", "holdout": 0.2, "name": "mine"}
 
 
-@pytest.fixture
-def home(shared_home: Home) -> Home:
-    return shared_home
-
-
 @cache
-def _made(home: Home) -> str:
+def _made(shared_home: Home) -> str:
     asked: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "engine": "plain"}
     return str(split(rows(60), name="made", **asked).split.uri)
 
 
 @pytest.fixture
-def made(home: Home) -> str:
-    return _made(home)
+def made(shared_home: Home) -> str:
+    return _made(shared_home)
 
 
 @pytest.fixture
@@ -56,14 +51,14 @@ def test_a_field_of_the_split_beside_a_manifest_is_refused(made: str, no_fit: No
         asked(evaluate, manifest=made, params={}, stratify=[], **FIELDS)
 
 
-def test_a_look_refuses_what_only_folds_take(home: Home) -> None:
+def test_a_look_refuses_what_only_folds_take(shared_home: Home) -> None:
     look = {"on": "holdout", "reason": "final", "key": "id", "target": "y", "holdout": 0.2, "name": "looked"}
     of_folds = {"run_label": "mine", "log_models": "final", "allow_partial": True}
     of_folds["build"] = "sklearn.preprocessing:scale"
     for field, value in of_folds.items():
         with pytest.raises(SplitError, match=rf"^{field} is of no use for a look .*; leave it out"):
             asked(evaluate, **look, **{field: value})
-    assert not list(home.splits.glob("looked*"))
+    assert not list(shared_home.splits.glob("looked*"))
 
 
 def test_a_share_beside_a_holdout_leaves_its_budget_and_seed_as_they_are() -> None:
@@ -116,7 +111,7 @@ def test_a_field_of_the_model_that_is_given_is_taken_even_if_it_is_empty(before:
     assert request.recipe == ModelSpec(estimator=RIDGE, **after)
 
 
-def test_an_empty_list_of_features_is_refused_before_anything_is_fitted(home: Home, no_fit: None) -> None:
+def test_an_empty_list_of_features_is_refused_before_anything_is_fitted(shared_home: Home, no_fit: None) -> None:
     with pytest.raises(ModelError, match=r"^no feature is left: .*list at least one"):
         asked(evaluate, key="id", target="y", features=[])
 
@@ -129,13 +124,13 @@ def test_an_empty_list_of_features_is_refused_before_anything_is_fitted(home: Ho
         ({"grid": {"max_itre": [1]}, "model": None}, "did you mean 'max_iter'"),
     ],
 )
-def test_what_cannot_be_tuned_is_refused_before_a_split(home: Home, no_fit: None, more: Any, words: str) -> None:
+def test_what_cannot_be_tuned_is_refused_before_a_split(shared_home: Home, no_fit: None, more: Any, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         asked(tune, key="id", target="y", name="untuned", **more)
-    assert not list(home.splits.glob("untuned*"))
+    assert not list(shared_home.splits.glob("untuned*"))
 
 
-def test_a_tuning_chooses_by_the_metric_that_is_named(home: Home) -> None:
+def test_a_tuning_chooses_by_the_metric_that_is_named(shared_home: Home) -> None:
     """By an alias, and by one that the model does not name: it is scored as well."""
     tuned, alone = (
         asked(tune, key="id", target="y", n_splits=2, metrics=metrics, metric="mae") for metrics in (["r2"], ["mae"])
