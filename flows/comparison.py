@@ -138,11 +138,11 @@ def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
     a, b = (reading.read_evaluation(run_id) for run_id in (run_a, run_b))
     n_recorded, required = min(int(side.predictions["repeat"].nunique()) for side in (a, b)), repeats != "auto"
     wanted = MOST_REPEATS if repeats == "auto" else repeats
-    taken = [side.fit_seconds for side in (a, b)]
-    command = f"evenfold compare {a.run_id[:8]} {b.run_id[:8]} --repeats {wanted}"
     pair = Pair(a, b, _versions(a, b), n_recorded, n_recorded, required=required)
     if wanted <= n_recorded:
         return pair
+    taken = [side.fit_seconds for side in (a, b)]
+    command = f"evenfold compare {a.run_id[:8]} {b.run_id[:8]} --repeats {wanted}"
     try:
         recipes = _repeatable(pair, wanted)
         if None in taken and not required:

@@ -123,7 +123,8 @@ def placed(plan: Plan, data: str, staged: Path | None = None, again: bool = Fals
     home.make()
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
-        committed = next(made_by(plan, home, plan.spec.name), None)  # where it is damaged, it is not staged again
+        # Where it is damaged, it is not staged again.
+        committed = staged and next(made_by(plan, home, plan.spec.name), None)
         return looked_up(plan, data, None if committed else staged, again)
 
 

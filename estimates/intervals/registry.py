@@ -193,13 +193,8 @@ METHODS: dict[str, IntervalMethod] = {
     "corrected_t": IntervalMethod(RECIPES, of_splits, follows_time=True, only="folds that are not stratified"),
     "nested": IntervalMethod(RECIPE, nested, only="means over rows, without groups", fits="k(k - 1)/2 a repeat"),
 }
-INTERVALS = (
-    "auto",
-    "bootstrap",
-    "corrected_t",
-    "nested",
-    "none",
-)  # auto takes one of the others; wald is its peer in benchmarks
+# auto takes one of the others; wald is its peer in benchmarks.
+INTERVALS = ("auto", "bootstrap", "corrected_t", "nested", "none")
 DEPENDENT = (
     "Rows that follow one another in time depend on one another, and this interval takes them for independent: of a "
     "series such intervals held the truth in .38 to .60 of the cases where they said .90; choose auto."

@@ -30,7 +30,7 @@ from evenfold.splitters.naming import installed
 from evenfold.splitters.numbers import digest_json
 from numpy.typing import NDArray
 
-from .header import REMEDY, SCHEMA, WAITING, Header, folder_of, other_identity, prove_files, read_header
+from .header import REMEDY, SCHEMA, WAITING, Header, folder_of, other_identity, prove_files, read_header, sha256
 from .state import State
 
 if TYPE_CHECKING:
@@ -90,9 +90,11 @@ def aside(home: Path, kind: str, of: Path) -> Iterator[Path]:
     for stale in home.glob(f"{kind}-{os.uname().nodename}-*"):
         # From the right, for a machine's name may hold hyphens: "gpu-2" is another machine than "gpu".
         whose, process, _ = stale.name.rsplit("-", 2)
+        if whose != f"{kind}-{os.uname().nodename}":
+            continue
         try:
             with suppress(PermissionError):  # it is alive, and another person's
-                os.kill(int(process) if whose == f"{kind}-{os.uname().nodename}" else os.getpid(), 0)
+                os.kill(int(process), 0)
         except ProcessLookupError:
             shutil.rmtree(stale, ignore_errors=True)
     try:
@@ -174,16 +176,14 @@ def write_described(folder: Path, header: Header, tables: Iterable[tuple[str, pa
             column_encoding=encoding or None,
         )
         blocks = [digest_table(table.slice(start, BLOCK_ROWS))[:16] for start in range(0, table.num_rows, BLOCK_ROWS)]
-        with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
         size, n = path.stat().st_size, table.num_rows
-        files.append({"path": name, "sha256": digest, "bytes": size, "rows": n, "blocks": blocks})
+        files.append({"path": name, "sha256": sha256(path), "bytes": size, "rows": n, "blocks": blocks})
     # A field a line, for a line per number would make five times as much.
     lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items()]
-    with (folder / "manifest.json").open("w", encoding="utf-8") as text:
-        text.write("{\n " + ",\n ".join(lines) + "\n}\n")
-        text.flush()
-        os.fsync(text.fileno())
+    with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
+        stream.write("{\n " + ",\n ".join(lines) + "\n}\n")
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def digest_table(table: pa.Table) -> str:
