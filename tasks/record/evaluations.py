@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, importance_table
+from evenfold.estimates.levels import level_metrics
+from evenfold.estimates.results import estimate_metrics
 from evenfold.manifests import digest_json
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.pictures import score_pictures
@@ -30,7 +32,7 @@ from evenfold.tasks.store import remember
 from evenfold.tasks.work import Work, work_of
 
 from . import entries
-from .entries import MOST_FOLDS, PARTIAL, PREDICTIONS, Entry, named_apart, run_key, short_tags, split_tags
+from .entries import MOST_FOLDS, PARTIAL, PREDICTIONS, Entry, run_key, short_tags, split_tags
 from .models.versions import keep_model
 from .splits import links_of, log_inputs, origin_tags, page_on_server, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, made_once, tracker_of
@@ -187,13 +189,7 @@ class _Record:
             for number, score in zip(numbers, self.scores, strict=True):
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
-        metrics = entries.estimate_metrics(of.estimates)
-        for attribute, title in named_apart(each.attribute for each in of.levels).items():
-            levels = [each for each in of.levels if each.attribute == attribute]
-            names = named_apart(each.level for each in levels)
-            metrics |= {
-                f"by/{title}/{names[each.level]}/{each.metric}": each.value for each in levels if each.value is not None
-            }
+        confusion = of.confusion.metrics if of.confusion else {}
         traits = {"stratified": self.work.manifest.splitter.needs.y != "ignored", "ordered": self.work.in_time_order}
         about_run: dict[str, object] = {
             "split_run_id": self.split_run, "record": "evaluation", "run_label": self.label,
@@ -206,7 +202,7 @@ class _Record:
             name=f"{of.model.title} @ {split.name} {split.version}",
             tags=split_tags(split) | own | origin_tags() | tags,
             params=params,
-            metrics={**metrics, **entries.confusion_metrics(of.confusion), **series},
+            metrics={**estimate_metrics(of.estimates), **level_metrics(of.levels), **confusion, **series},
             judged=bool(of.estimates),
         )  # fmt: skip
 

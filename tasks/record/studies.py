@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates import Choice, Comparison, CorrectedT, Estimate, ModelSpec, Problem, corrected_resampled_t
 from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
-from evenfold.estimates.results import Interval
+from evenfold.estimates.results import Interval, ends, estimate_metrics
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Origin, Page, Verdict, audit_page, comparison_page, look_page, segments_page, tuning_page
 from evenfold.reports.texts import page_note
@@ -30,7 +30,7 @@ from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
 
 from . import entries
-from .entries import MOST_FOLDS, PREDICTIONS, Entry, ends, run_key, short_tags, split_tags
+from .entries import MOST_FOLDS, PREDICTIONS, Entry, run_key, short_tags, split_tags
 from .models.versions import who_and_why
 from .reading import Recorded, finished_record, read_recipe
 from .tracker import NOTE, Tracker, tracker_of
@@ -150,7 +150,7 @@ def record_tuning(
     identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     key, code = entries.coded(run_key(kind="tune", split_id=split.split_id, **identity), model.code)
     metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
-    metrics |= {f"nested/{name}": value for name, value in entries.estimate_metrics([anew] if anew else []).items()}
+    metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
     whole = Entry(
         key=key,
         name=f"{title} @ {split.name} {split.version} tuning",
@@ -183,7 +183,7 @@ def _keep(tracker: Tracker, run_id: str, split: SplitRef, page: Page, files: dic
 
 def _configuration(split: SplitRef, tuning: str, title: str, number: int, trial: Tried) -> Entry:
     key, name = run_key(kind="configuration", parent=tuning, number=number), f"{title} configuration {number}"
-    return Entry(key, name, short_tags(split), trial.params, entries.estimate_metrics(trial.estimates), judged=True)
+    return Entry(key, name, short_tags(split), trial.params, estimate_metrics(trial.estimates), judged=True)
 
 
 def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:

@@ -14,8 +14,9 @@ import pytest
 from evenfold.estimates import Choice, Estimate
 from evenfold.estimates.results import Interval
 from evenfold.splitters import SplitError
+from evenfold.splitters.errors import named_apart
 from evenfold.tasks import Home
-from evenfold.tasks.record.entries import Entry, named_apart
+from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.reading import read_recipe, recorded_runs
 from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.record.studies import _promised
