@@ -11,6 +11,7 @@ import pyarrow as pa
 import sklearn
 from evenfold.manifests import Manifest, Plan, SplitSpec, StoredManifest, digest_json
 from evenfold.manifests.audits.sample import are_all_columns
+from evenfold.manifests.exchange.changes import differences
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import LOOKED_AT, require_memory
 from evenfold.manifests.tables.keys import WhichRows, waiting_rows
@@ -18,7 +19,7 @@ from evenfold.manifests.tables.read import version_of
 from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.errors import SplitError, is_address
 from evenfold.splitters.naming import code_of, installed
-from evenfold.tasks.preimages import Marks, Preimage, differences
+from evenfold.tasks.preimages import Marks, Preimage
 from evenfold.tasks.runtime.home import Home, Settings, from_anywhere, locked
 
 from evenfold import manifests

@@ -23,11 +23,12 @@ from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_header
+from evenfold.manifests.exchange.changes import differences
 from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.stored import settle
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
-from evenfold.tasks.preimages import Marks, Preimage, differences
+from evenfold.tasks.preimages import Marks, Preimage
 from evenfold.tasks.runtime.home import Home, locked, write_aside
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 

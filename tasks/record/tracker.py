@@ -23,10 +23,10 @@ from urllib.parse import quote
 
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
+from evenfold.manifests.exchange.changes import differences
 from evenfold.manifests.store.header import sha256
 from evenfold.reports.texts import plain
 from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.preimages import differences
 from evenfold.tasks.runtime.home import Home, in_silence, locked, redacted, write_aside
 from evenfold.tasks.runtime.progress import at_stop, room, unreachable
 from evenfold.tasks.runtime.signing import is_signed, sign

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from evenfold.estimates import ModelSpec
 from evenfold.manifests import canonical_table
-from evenfold.tasks.preimages import Marks, Preimage, differences
+from evenfold.manifests.exchange.changes import differences
+from evenfold.tasks.preimages import Marks, Preimage
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
