@@ -15,7 +15,7 @@ from evenfold.estimates.intervals.evidence import least_share, overfitting, per_
 from evenfold.estimates.intervals.methods import CorrectedT, Spread
 from evenfold.estimates.intervals.pairing import SharedRows, exact_test, same_answers, score_of
 from evenfold.estimates.metrics.registry import influence_of, metric_of
-from evenfold.estimates.results import Declined, Interval, require_level, rounded
+from evenfold.estimates.results import Declined, Estimate, Interval, ends, require_level, rounded
 from evenfold.splitters.errors import Displayed
 from scipy import stats
 
@@ -62,6 +62,11 @@ class Comparison(Displayed):
     def resolution(self) -> float | None:
         """The smallest difference that would have been told from none: half the interval's width."""
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The difference and its ends as metrics of a run."""
+        return {f"difference/{self.metric}": self.difference} | ends(self.metric, self.interval, "difference_")
 
     @property
     def summary(self) -> str:
@@ -115,6 +120,27 @@ def compare(
         notes=(*shared.notes, *([exact[1]] if exact else []), *([reason] if reason else [])), n_fits=2 * splits,
     )  # fmt: skip
     return replace(comparison, words=_words(comparison, names, same_answers(a, b)))
+
+
+def compare_same(before: pd.DataFrame, after: pd.DataFrame, metric: str, on: list[str]) -> Comparison | None:
+    """Return the comparison of the rows that both tested with the same target; None where they are less than half."""
+    by = [*on, "repeat"]
+    if on == ["row"] or not set(on) <= set(after.columns):  # a row's number names another row by now
+        return None
+    try:
+        both = before[[*by, "y"]].merge(after[[*by, "y"]], on=by, suffixes=("", "_now"))
+        same = both.loc[both["y"] == both["y_now"], by]
+        if len(same) < max(2, len(both) / 2):
+            return None
+        return compare(before.merge(same, on=by), after.merge(same, on=by), metric, on=on)
+    except (ModelError, ValueError, TypeError, KeyError):  # of other types than they were: nothing to pair
+        return None
+
+
+def apparent_of(a: Sequence[Estimate], b: Sequence[Estimate], metric: str) -> tuple[float, float] | None:
+    """Return what two evaluations score on their training rows, where both say it."""
+    first, second = (next((each.apparent for each in side if each.metric == metric), None) for side in (a, b))
+    return None if first is None or second is None else (first, second)
 
 
 def training_counts(both: Iterable[tuple[float, float]], best: float, df: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
-from math import isfinite, pi, sqrt
+from math import isclose, isfinite, nan, pi, sqrt
 from typing import Annotated, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 from evenfold.estimates.comparison import Comparison, p_of
 from evenfold.estimates.intervals.methods import corrected_resampled_t, scatter
 from evenfold.estimates.metrics.record import Floats
+from evenfold.estimates.results import Estimate
 from pydantic import Field
 from scipy import stats
 from scipy.optimize import bisect
@@ -162,6 +163,41 @@ class Decision:
     champion: str | None = None
     runs: tuple[str, str] | None = None
     answer: str = ""
+
+    def apart(self, again: Decision) -> list[str]:
+        """Return what it and the same decided ``again`` differ in, numbers by more than their last digits."""
+        apart = []
+        for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
+            was, now = getattr(self, field), getattr(again, field)
+            numbers = isinstance(was, float) and isinstance(now, float)
+            if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
+                apart.append(f"{field} {was} then and {now} now")
+        return apart
+
+
+@dataclass(frozen=True)
+class RecordedScore:
+    """The score of a version's recipe: a metric by a method, and its interval where it had one."""
+
+    metric: str
+    method: str
+    value: float
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> RecordedScore:
+        """Return what is recorded of an estimate."""
+        low, high = (getattr(estimate.interval, end, None) for end in ("low", "high"))
+        return cls(estimate.metric, estimate.method, estimate.value, estimate.sd, low, high)
+
+    @property
+    def tolerance(self) -> tuple[float, str]:
+        """The most that chance may take off it, NaN where no number says it, and what that is in words."""
+        if self.low is not None and self.high is not None:
+            return (self.high - self.low) / 2, "half the width of the champion's recorded interval"
+        return 2 * (nan if self.sd is None else self.sd), "twice the spread of the champion's splits, with no interval,"
 
 
 def without_champion(metric: str, why: str) -> Decision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import sqrt
+from math import isfinite, sqrt
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from evenfold.estimates.intervals.registry import interval_for
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.draws import MOST_FAILED, DrawScores
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Declined, FoldScore, Interval
+from evenfold.estimates.results import Declined, Estimate, FoldScore, Interval
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
@@ -160,6 +160,14 @@ class Choice:
     high: float
     notes: tuple[str, ...] = ()
     level: float = 0.95
+
+    def promised(self, estimates: Sequence[Estimate], metric: str) -> list[Estimate]:
+        """Return what later rows are held against: by the metric that chose, what is expected without its luck."""
+        whole = isfinite(self.low) and isfinite(self.high)
+        interval = Interval(self.low, self.high, self.level, "corrected for the choice") if whole else None
+        return [
+            replace(each, value=self.value, interval=interval) if each.metric == metric else each for each in estimates
+        ]
 
 
 def choose(

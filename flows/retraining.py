@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
+from evenfold.estimates.comparison import apparent_of
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
 from evenfold.manifests.store.stored import STAGED, owned
@@ -19,7 +20,7 @@ from evenfold.splitters.errors import listed
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
 from evenfold.tasks.plans import plan_of
-from evenfold.tasks.record import entries, reading
+from evenfold.tasks.record import entries
 from evenfold.tasks.record.models import promoting, registered as registry, retraining, versions
 from evenfold.tasks.record.models.committing import ask, committing, settle_commits
 from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining
@@ -278,7 +279,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
             difference, newer, pair = beside(code), False, digest_json([pair, code])
         else:
             served = course.evaluated(measured)
-            difference = beside(apparent=reading.apparent_of(served.estimates, candidate.estimates, course.metric))
+            difference = beside(apparent=apparent_of(served.estimates, candidate.estimates, course.metric))
     except UntrustedNameError:
         raise
     except (ModelError, SplitError, EvaluationError) as reason:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import exp, inf, isfinite, log, sqrt
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.estimates.metrics.record import Codes, Floats
+import pandas as pd
+from evenfold.estimates.metrics.record import Answered, Codes, Floats
+from evenfold.estimates.models.problem import IntArray, Problem
 from scipy import stats
 
 # The chance, over any twelve months of one name, that a month as good as the earlier ones is refused. Two figures a
@@ -72,6 +74,16 @@ class Judgement:
     sentences: tuple[str, ...] = ()
     figures: dict[str, Reading] = field(default_factory=dict)
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The figures and their ends as metrics of a run, month/slope and month/slope_low, where they are finite."""
+        return {
+            f"month/{figure}{'' if end == 'value' else f'_{end}'}": value
+            for figure, reading in self.figures.items()
+            for end, value in asdict(reading).items()
+            if isfinite(value)
+        }
+
 
 def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
     """Return the judgement of a month by a champion's figures of it, beside those of earlier rows that it had not seen.
@@ -126,6 +138,28 @@ def month_of(y: Any, predicted: Any, units: Any = None, classes: int = 0) -> Mon
         Figure(slope, _se((x * off).sum(axis=1), codes) / square if square > 0 else inf),
         Figure(log(ratio), _se(error - ratio * promised, codes) / float(error.sum())) if ratio > 0 else Figure(-inf, 0),
     )
+
+
+def month_in(problem: Problem, rows: IntArray, answered: Answered) -> Month:
+    """Return the figures of rows of a problem, by a model's answers for them; those of a group stay together."""
+    return month_of(answered.truth, answered.numbers, _units(problem, rows), len(answered.classes))
+
+
+def earlier_months(problem: Problem, predictions: pd.DataFrame, order: Any, size: int) -> list[Month]:
+    """Return the figures of out-of-fold ``predictions``, in blocks of about ``size`` rows like earlier months.
+
+    ``row``: as the problem has it. ``order``: of the problem's rows, in time or by generation. A class of then that no
+    row has by now, as after a correction, tells nothing.
+    """
+    if problem.classes:
+        predictions = predictions[predictions[["y", "prediction"]].isin(problem.classes).all(axis=1)]
+    rows = predictions["row"].to_numpy()
+    parts = blocks(order[rows], size, _units(problem, rows)) if rows.size else []
+    return [month_in(problem, rows[part], Answered.of(predictions.iloc[part], problem.classes)) for part in parts]
+
+
+def _units(problem: Problem, rows: IntArray) -> IntArray:
+    return rows if problem.groups is None else problem.groups[rows]
 
 
 def _se(scores: Floats, codes: Codes) -> float:

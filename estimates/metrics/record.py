@@ -189,6 +189,15 @@ class Answered:
         return all_classes(columns, self.answers.classes_, self.classes) if self.classes else np.asarray(columns)
 
     @cached_property
+    def numbers(self) -> Floats:
+        """What a model says of rows, a line each: a number, or a probability per class, of a mere label 0 and 1."""
+        answers = self.predicted
+        if self.classes:
+            chances = hasattr(self.answers, "predict_proba")
+            answers = self.probabilities if chances else np.eye(len(self.classes))[answers]
+        return np.asarray(answers, dtype=np.float64).reshape(self.n, -1)
+
+    @cached_property
     def ranking(self) -> Floats:
         """The values that rank the rows of two classes: the decision, or else the probability of the second class."""
         if hasattr(self.answers, "decision_function"):

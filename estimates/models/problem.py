@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.scoring import positive_class
 from evenfold.splitters.errors import reason_of, shown
-from evenfold.splitters.numbers import first_rows
+from evenfold.splitters.numbers import digest_json, first_rows
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
@@ -147,6 +148,25 @@ class Problem:
     def n(self) -> int:
         """The number of rows."""
         return len(self.y)
+
+    @property
+    def usual_row(self) -> pd.DataFrame:
+        """The medians and most frequent values of the features: a row that is none of the data's."""
+        numbers = self.X.select_dtypes("number").columns
+        usual = {
+            name: column.quantile(interpolation="nearest") if name in numbers else column.mode().get(0)
+            for name, column in self.X.items()
+        }
+        return pd.DataFrame([usual]).astype(self.X.dtypes)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the recipe, its code, and every value that it reads. O(rows x columns)."""
+        beside = {"target": self.y, "weight": self.weights, "group": self.groups}
+        columns = pd.DataFrame({role: values for role, values in beside.items() if values is not None})
+        rows = pd.util.hash_pandas_object(pd.concat([self.X.reset_index(drop=True), columns], axis=1), index=False)
+        read = [*self.features, self.target, hashlib.sha256(rows.to_numpy().tobytes()).hexdigest()]
+        return digest_json([self.model.canonical() | self.model.code, read])
 
     @property
     def positive(self) -> Any:

@@ -229,6 +229,10 @@ class ModelSpec(BaseModel):
         fields: dict[str, object] = _finite(self.model_dump(mode="json", exclude_defaults=True))
         return fields
 
+    def trains_like(self, other: ModelSpec | None) -> bool:
+        """Return whether both train the same model; scored by another metric as well, it is no other one."""
+        return other is not None and self.canonical() | {"metrics": None} == other.canonical() | {"metrics": None}
+
     def to_yaml(self) -> str:
         """Return the recipe as the text of a file that ``of`` reads as the same."""
         fields = self.model_dump(mode="json", exclude_defaults=True)

@@ -6,7 +6,6 @@ import ast
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -176,12 +175,6 @@ def read_recipe(run_id: str | Retraining, data: str | None = None) -> Recipe:
             f"{RECIPE} of run {run.info.run_id[:8]} ({run.info.run_name}) is damaged ({reason_of(error)[:200]}); "
             "evaluate or tune it again."
         ) from None
-
-
-def apparent_of(a: Sequence[Estimate], b: Sequence[Estimate], metric: str) -> tuple[float, float] | None:
-    """Return what two evaluations score on their training rows, where both say it."""
-    first, second = (next((each.apparent for each in side if each.metric == metric), None) for side in (a, b))
-    return None if first is None or second is None else (first, second)
 
 
 def preimage_of_record(work: Work, label: str, interval: str, level: float) -> Preimage:

@@ -5,7 +5,6 @@ Each is a run with its page. A look is never kept for later: where one cannot be
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates import Choice, Comparison, CorrectedT, Estimate, ModelSpec, Problem, corrected_resampled_t
 from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
-from evenfold.estimates.results import Interval, ends, estimate_metrics
+from evenfold.estimates.results import ends, estimate_metrics
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Origin, Page, Verdict, audit_page, comparison_page, look_page, segments_page, tuning_page
 from evenfold.reports.texts import page_note
@@ -165,7 +164,7 @@ def record_tuning(
             with tracker.run(_configuration(split, key, title, number, trial), parent=run_id):
                 pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
-        tracker.keep_recipe(run_id, split, fullest, _promised(chosen.estimates, choice, metric))
+        tracker.keep_recipe(run_id, split, fullest, choice.promised(chosen.estimates, metric))
         means, spreads = [score.value for score in of_metric], [score.sd for score in of_metric]
         origin, what = Origin(Path(split.data).name, run_id), f"{title} on {split.name} {split.version}"
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
@@ -188,15 +187,6 @@ def _configuration(split: SplitRef, tuning: str, title: str, number: int, trial:
 
 def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:
     return next(estimate for estimate in estimates if estimate.metric == metric)
-
-
-def _promised(estimates: Sequence[Estimate], choice: Choice, metric: str) -> list[Estimate]:
-    """Return what later rows are held against: by the metric that chose, what is expected without its luck."""
-    whole = np.isfinite([choice.low, choice.high]).all()
-    interval = Interval(choice.low, choice.high, choice.level, "corrected for the choice") if whole else None
-    return [
-        replace(each, value=choice.value, interval=interval) if each.metric == metric else each for each in estimates
-    ]
 
 
 def _record(
@@ -225,7 +215,7 @@ def record_comparison(
     about |= {name: str(value) for name, (value, usual) in another.items() if value != usual}
     figures = {"repeats": float(first.repeats), "fits": float(first.n_fits)}
     for each in comparisons:
-        figures |= {f"difference/{each.metric}": each.difference} | ends(each.metric, each.interval, "difference_")
+        figures |= each.metrics
     of_split = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
     tags = {name: a.tags[name] for name in of_split if name in a.tags}
     title = f"{' and '.join(each.name.partition(' @ ')[0] for each in (a, b))} @ {spec}"
@@ -236,11 +226,7 @@ def record_study(
     experiment: str, name: str, problem: Problem, about: dict[str, str], page: Page, table: pd.DataFrame
 ) -> str:
     """Record a study's page and table, one run for the same ``about``, model and rows; return it. O(rows x columns)."""
-    beside = {"target": problem.y, "weight": problem.weights, "group": problem.groups}
-    columns = pd.DataFrame({role: values for role, values in beside.items() if values is not None})
-    rows = pd.util.hash_pandas_object(pd.concat([problem.X.reset_index(drop=True), columns], axis=1), index=False)
-    read = [*problem.features, problem.target, hashlib.sha256(rows.to_numpy().tobytes()).hexdigest()]
-    about = about | {"problem": digest_json([problem.model.canonical() | problem.model.code, read])}
+    about = about | {"problem": problem.digest}
     return _record(experiment, name, "study", about, page, {}, {}, study=table.to_dict("records"))
 
 

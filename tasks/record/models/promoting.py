@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Estimate, LevelScore, ModelError, ModelSpec, compare, fitted, metric_of
-from evenfold.estimates.intervals.months import Judgement, Month, blocks, judge, month_of
-from evenfold.estimates.metrics.record import Answered, Responses
+from evenfold.estimates import Estimate, LevelScore, ModelSpec, fitted, metric_of
+from evenfold.estimates.comparison import compare_same
+from evenfold.estimates.intervals.months import Judgement, Month, earlier_months, judge, month_in
+from evenfold.estimates.metrics.record import Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged, needed
@@ -22,7 +23,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Judged, SplitRef
-from evenfold.tasks.record.models.versions import EVALUATION, Tags, are_alike, load_final, moved_code
+from evenfold.tasks.record.models.versions import EVALUATION, Tags, load_final, moved_code
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.runtime.limits import limited
@@ -79,14 +80,14 @@ class _New:
 
     @cached_property
     def predicted(self) -> NDArray[np.float64]:
-        """The model's answers on these rows, as ``_numbers`` has them."""
+        """The model's answers on these rows, as numbers."""
         problem, (model, _) = self.work.problem, load_final(self.final)
-        return _numbers(problem.answered(Responses.of(model, problem.X.iloc[self.rows]), self.rows))
+        return problem.answered(Responses.of(model, problem.X.iloc[self.rows]), self.rows).numbers
 
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's on the rows that both tested, or else on all of each."""
         champion = self.champion
-        if champion is None or not are_alike(champion.model, self.work.problem.model):
+        if champion is None or not self.work.problem.model.trains_like(champion.model):
             raise NotAsked("the recipe is not the champion's")
         for now, before in product(self.estimates, Tags.model_validate(champion.tags).scores):
             half, why = before.tolerance
@@ -95,29 +96,16 @@ class _New:
                 break
         else:
             raise NotAsked(f"the champion's {self.metric} was not recorded with an interval")
-        pair, where = self._paired() or ((before.value, now.value), "on all rows of each, for none could be paired,")
+        pair, where, same = (before.value, now.value), "on all rows of each, for none could be paired,", None
+        if self.recorded is not None and self.split.kind != "draws":
+            tested = kept_scores(self.split, self.work)
+            same = compare_same(self.recorded.predictions, tested, self.metric, self.recorded.key)
+        if same is not None:
+            pair, where = (same.a, same.b), f"on the {same.n_rows:,} rows that both tested"
         title, fell = metric_of(self.metric), pair[0] - pair[1]
         figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
         sentence = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
         return Found(max(figure, 0.0), f"{sentence}; {why} is {half:.3g}.", {"fell": fell, "half_width": half})
-
-    def _paired(self) -> tuple[tuple[float, float], str] | None:
-        """Return both scores of the rows that both tested with the same target, and which rows those are."""
-        if self.recorded is None or self.split.kind == "draws":
-            return None
-        before, after, on = self.recorded.predictions, kept_scores(self.split, self.work), self.recorded.key
-        if on == ["row"] or not set(on) <= set(after.columns):
-            return None
-        by = [*on, "repeat"]
-        try:
-            both = before[[*by, "y"]].merge(after[[*by, "y"]], on=by, suffixes=("", "_now"))
-            same = both.loc[both["y"] == both["y_now"], by]
-            if len(same) < max(2, len(both) / 2):
-                return None
-            comparison = compare(before.merge(same, on=by), after.merge(same, on=by), self.metric, on=on)
-        except (ModelError, ValueError, TypeError, KeyError):  # of other types than they were: nothing to pair
-            return None
-        return (comparison.a, comparison.b), f"on the {comparison.n_rows:,} rows that both tested"
 
     def unusable_predictions(self) -> Outcome:
         """Look for predictions that are no numbers."""
@@ -151,9 +139,6 @@ class _New:
         return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
 
 
-Rows = NDArray[np.int64]
-
-
 @step(run_name=lambda split, **_: f"judge what joined {split.name}")
 def judge_month(
     split: SplitRef, champion: Champion | None, *, metric: str | None = None, arrival: Audit | None = None,
@@ -171,12 +156,9 @@ def judge_month(
     if champion is not None and judgement.figures and run_id:
         tracker, generation = tracker_of(split), int(split.version.partition(".")[2])
         # Each figure and its ends: of the generations that led to the champion, and of this one.
-        for figure, reading in judgement.figures.items():
-            for end, value in asdict(reading).items():
-                if np.isfinite(value):
-                    name = f"month/{figure}" if end == "value" else f"month/{figure}_{end}"
-                    history = tracker.client.get_metric_history(champion.run_id, name) if champion.run_id else []
-                    series[name] = {int(point.step): float(point.value) for point in history} | {generation: value}
+        for name, value in judgement.metrics.items():
+            history = tracker.client.get_metric_history(champion.run_id, name) if champion.run_id else []
+            series[name] = {int(point.step): float(point.value) for point in history} | {generation: value}
         tracker.measured(run_id, series)
     return Judged(verdict=verdict, sentences=[*judgement.sentences, *odd], series=series, score=scored, rows=rows)
 
@@ -207,7 +189,7 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
                 old = work.place[rows[born <= int(generation)]]
                 recipe = fitted(problem, old, seed=seed, name=name, inner=work.inner)
                 answered = problem.answered(Responses.of(recipe, problem.X.iloc[new]), new)
-                now = _month(answered, _units(work, new))
+                now = month_in(problem, new, answered)
         except Exception as error:  # whatever keeps it from being fitted or from predicting these rows is told
             why = f"it cannot predict them ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
         else:
@@ -216,23 +198,6 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
                 scored = score(str(metric), answered)
             return judge(now, _earlier(work, champion, now.rows), problem.target), scored, new.size
     return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",)), None, 0
-
-
-def _units(work: Work, rows: Rows) -> Rows:
-    return rows if work.problem.groups is None else work.problem.groups[rows]
-
-
-def _month(answered: Answered, units: Rows) -> Month:
-    return month_of(answered.truth, _numbers(answered), units, len(answered.classes))
-
-
-def _numbers(answered: Answered) -> NDArray[np.float64]:
-    """Return what a model says of rows, a line each: a number, or a probability per class, of a mere label 0 and 1."""
-    has_chances = answered.classes and hasattr(answered.answers, "predict_proba")
-    answers = answered.probabilities if has_chances else answered.predicted
-    if answered.classes and answers.ndim == 1:
-        answers = np.eye(len(answered.classes))[answers]
-    return np.asarray(answers, dtype=np.float64).reshape(answered.n, -1)
 
 
 def _recorded(champion: Champion | None) -> Recorded | None:
@@ -250,15 +215,7 @@ def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
         return []
     keys = work.keyed(pd.DataFrame({"row": np.arange(work.problem.n)})).to_pandas()[[*recorded.key, "row"]]
     frame = recorded.predictions.query("repeat == 0").drop(columns="row").merge(keys, on=recorded.key)
-    if work.problem.classes:  # a class of then that no row has by now, as after a correction, tells nothing
-        frame = frame[frame[["y", "prediction"]].isin(work.problem.classes).all(axis=1)]
-    if frame.empty:
-        return []
-    rows, born = frame["row"].to_numpy(), work.manifest.born
+    born = work.manifest.born
     generations = np.zeros(work.problem.n) if born is None else born[np.flatnonzero(work.place >= 0)]
     when: NDArray[Any] = generations if work.problem.times is None else work.problem.times
-    units = _units(work, rows)
-    return [
-        _month(Answered.of(frame.iloc[places], work.problem.classes), units[places])
-        for places in blocks(when[rows], size, units)
-    ]
+    return earlier_months(work.problem, frame, when, size)

@@ -9,16 +9,16 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
-from math import isclose
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from evenfold.estimates import EvaluationError, ModelSpec, compare, promotion
+from evenfold.estimates.comparison import apparent_of
 from evenfold.estimates.promotion import Decision, Difference, EarlierLook
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import EvenfoldError, SplitError, UntrustedNameError
 from evenfold.splitters.errors import is_deployed, shown
 from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
-from evenfold.tasks.record.reading import apparent_of, read_evaluation, read_recipe, run_named
+from evenfold.tasks.record.reading import read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import step
@@ -319,7 +319,7 @@ def replay(name: str, version: str) -> Replayed:
         require_signed_version(this)
         decision = decision_of(model.tracker, this)
         again = _decided_again(model, versions, this, decision)
-        apart = _apart(decision, again)
+        apart = decision.apart(again)
         left = {run.info.run_id for run in model.retrainings()} if apart else set()
         earlier = [each for number, each in versions.items() if apart and int(number) < int(version)]
         if lost := [f"run {each.run_id[:8]} of version {each.version}" for each in earlier if each.run_id not in left]:
@@ -330,17 +330,6 @@ def replay(name: str, version: str) -> Replayed:
     except EvenfoldError as error:
         words = f"{what} cannot be decided again: {error}"
     return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
-
-
-def _apart(decision: Decision, again: Decision) -> list[str]:
-    """Return what two decisions differ in, numbers by more than their last digits."""
-    apart = []
-    for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
-        was, now = getattr(decision, field), getattr(again, field)
-        numbers = isinstance(was, float) and isinstance(now, float)
-        if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
-            apart.append(f"{field} {was} then and {now} now")
-    return apart
 
 
 def _decided_again(

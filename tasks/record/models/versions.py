@@ -8,15 +8,15 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
-from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Decision, Estimate, ModelSpec
+from evenfold.estimates.promotion import RecordedScore
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters.errors import SplitError, is_deployed
 from evenfold.splitters.naming import changed, distribution_of, installed
@@ -42,25 +42,6 @@ ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: 
 # who withdrew it, and why. These come later, and are not signed.
 SIGNATURE, REPLACES, WITHDRAWN = "evenfold.signature", "evenfold.replaces", "evenfold.withdrawn"
 LATER = SIGNATURE, REPLACES, WITHDRAWN
-
-
-@dataclass(frozen=True)
-class RecordedScore:
-    """The score of a version's recipe: a metric by a method, and its interval where it had one."""
-
-    metric: str
-    method: str
-    value: float
-    sd: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def tolerance(self) -> tuple[float, str]:
-        """The most that chance may take off it, NaN where no number says it, and what that is in words."""
-        if self.low is not None and self.high is not None:
-            return (self.high - self.low) / 2, "half the width of the champion's recorded interval"
-        return 2 * (nan if self.sd is None else self.sd), "twice the spread of the champion's splits, with no interval,"
 
 
 class Tags(Outcome):
@@ -102,19 +83,8 @@ def model_tags(
     tags = {"evenfold.model": json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
     tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
     tags |= {"evenfold.values": fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
-    scores = [
-        {field: getattr(each, field) for field in ("metric", "method", "value", "sd")}
-        | {end: getattr(each.interval, end, None) for end in ("low", "high")}
-        for each in estimates[:MOST_SCORES]
-    ]
+    scores = [asdict(RecordedScore.of(each)) for each in estimates[:MOST_SCORES]]
     return tags | ({EVALUATION: evaluation_run_id, "evenfold.scores": json.dumps(scores)} if evaluation_run_id else {})
-
-
-def are_alike(a: ModelSpec | None, b: ModelSpec | None) -> bool:
-    """Return whether two recipes train the same model; scored by another metric as well, it is no other one."""
-    if a is None or b is None:
-        return False
-    return a.canonical() | {"metrics": None} == b.canonical() | {"metrics": None}
 
 
 def one_line(text: str, most: int) -> str:
@@ -221,7 +191,7 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
         theirs = None
         with suppress(ValidationError):
             theirs = ModelSpec.model_validate(evaluated.get("model"))
-        if not are_alike(theirs, recipe):
+        if theirs is None or not theirs.trains_like(recipe):
             raise SplitError(f"version {version} of {name} was evaluated with another recipe; retrain, or roll back.")
     return Untrusted(registered, digest, None if recipe is None else recipe.canonical(), evaluated)
 
@@ -251,28 +221,21 @@ def load_final(final: FinalModel) -> tuple[Any, list[str]]:
     return skops.io.loads(content, trusted=types), types
 
 
-def _shown_by(model: Any, X: pd.DataFrame) -> dict[str, object]:
+def _shown_by(model: Any, example: pd.DataFrame) -> dict[str, object]:
     """Return what a model reads and answers, by names and types, as MLflow's registry shows and checks it."""
     from mlflow.models import infer_signature
 
-    # Medians and most frequent values are no row of the data.
-    numbers = X.select_dtypes("number").columns
-    usual = {
-        name: column.quantile(interpolation="nearest") if name in numbers else column.mode().get(0)
-        for name, column in X.items()
-    }
-    example = pd.DataFrame([usual]).astype(X.dtypes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whole numbers may be missing one day, which MLflow says at length
         return {"signature": infer_signature(example, model.predict(example)), "input_example": example}
 
 
 def keep_model(
-    tracker: Tracker, run_id: str, final: FinalModel, estimator: str, X: pd.DataFrame | None = None
+    tracker: Tracker, run_id: str, final: FinalModel, estimator: str, example: pd.DataFrame | None = None
 ) -> LoggedModel:
     """Log a model of ``fit_final`` to a run, once, and return it; one that a kill left half made is gone on with.
 
-    With rows ``X`` the model has a signature and an example; the run's metrics are its too. The very file is kept, for
+    With an ``example`` of a row the model has a signature; the run's metrics are its too. The very file is kept, for
     its digest was signed. MLflow's ``log_model`` would log to the user's store. UntrustedNameError for one not ours.
     """
     import mlflow.sklearn
@@ -294,7 +257,7 @@ def keep_model(
         place = str(Path(folder) / "model")
         # Naming what it requires saves MLflow a subprocess.
         how: dict[str, object] = {"pip_requirements": requirements(estimator), "skops_trusted_types": types}
-        how |= {} if X is None else _shown_by(model, X)
+        how |= {} if example is None else _shown_by(model, example)
         header = Model(artifact_path=logged.artifact_location, model_uuid=logged.model_id, **own)
         mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
         shutil.copyfile(final.file.path, Path(place) / "model.skops")

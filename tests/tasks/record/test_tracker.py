@@ -19,7 +19,6 @@ from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.reading import read_recipe, recorded_runs
 from evenfold.tasks.record.splits import read_split
-from evenfold.tasks.record.studies import _promised
 from evenfold.tasks.record.tracker import JUDGED, Tracker
 from evenfold.tasks.runtime.progress import ENDINGS
 from mlflow.tracking import MlflowClient
@@ -192,9 +191,9 @@ def test_a_tuning_promises_what_is_expected_of_its_choice_without_its_luck() -> 
     """By the metric that chose; any other stays, and an interval that there is not is none."""
     luck = Estimate("r2", "cross-validation", 0.408, 0.1, None, 5, interval=Interval(0.321, 0.495, 0.95, "a method"))
     other = replace(luck, metric="neg_mean_squared_error")
-    honest, same = _promised([luck, other], Choice(0, 0, 0.408, 0.39, 0.3, 0.48), "r2")
+    honest, same = Choice(0, 0, 0.408, 0.39, 0.3, 0.48).promised([luck, other], "r2")
     assert (honest.value, honest.interval.low, honest.interval.high, same) == (0.39, 0.3, 0.48, other)
-    assert _promised([luck], Choice(0, 0, 0.408, 0.39, math.nan, math.nan), "r2")[0].interval is None
+    assert Choice(0, 0, 0.408, 0.39, math.nan, math.nan).promised([luck], "r2")[0].interval is None
 
 
 def test_a_damaged_recipe_is_said_to_be(home: Home) -> None:
