@@ -10,17 +10,17 @@ import hashlib
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache, wraps
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from evenfold.splitters.errors import SHOWN, SplitError, is_address, without_secrets
+from evenfold.splitters.process import cores, environment, overlapping
 from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -64,46 +64,6 @@ def locked(folder: Path, key: str) -> Iterator[None]:
     # No singleton and not by thread: two holders in one process are two.
     with FileLock(path, thread_local=False, is_singleton=False):
         yield
-
-
-def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
-    """Make a generator a context of threads: the first block enters it, the last that overlaps leaves it."""
-    lock, entered, holders = threading.Lock(), ExitStack(), 0
-
-    @contextmanager
-    @wraps(make)
-    def hold() -> Iterator[None]:
-        nonlocal holders
-        with lock:
-            if not holders:
-                entered.enter_context(contextmanager(make)())
-            holders += 1
-        try:
-            yield
-        finally:
-            with lock:
-                holders -= 1
-                if not holders:
-                    entered.close()
-
-    return hold
-
-
-def environment(beginning: str = "") -> dict[str, str]:
-    """Return the environment, or what of it begins so in either case, though other threads take variables away."""
-    return {
-        name: value
-        for name in list(os.environ)
-        if name.upper().startswith(beginning) and (value := os.environ.get(name)) is not None
-    }
-
-
-@cache  # of this process, before a fit under way has limited it
-def cores() -> int:
-    """Return the cores that the environment, the processor's affinity and a container's quota leave this process."""
-    import joblib  # which a command that fits nothing does without
-
-    return int(joblib.cpu_count())
 
 
 class Settings(BaseSettings):
