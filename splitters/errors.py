@@ -119,9 +119,22 @@ SHOWN = "***"
 _LOGIN = re.compile(r"(?i)([\w+.-]*)(?<!\bgithub)://(?:[^/@]*:[^/]*|(?<=\bhttp://)[^/?#]+|(?<=\bhttps://)[^/?#]+)@")
 
 
-def without_secrets(text: str) -> str:
-    """Return ``text`` with ``***`` in place of what every parameter holds that is called like a secret. O(n)."""
-    return _NAMED.sub(rf"\1{SHOWN}", text)
+# Up to the last @ of the word, for passwords that hold one unquoted.
+_USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
+
+
+def redacted(text: str) -> str:
+    """Return ``text`` with ``***`` in place of every password in it: of URIs, and of parameters named like one.
+
+    All that is shown, logged, recorded or kept in a file goes through it. Before the ``@`` of a URI all is hidden that
+    has no colon: it may be a token. Redacting twice changes nothing. O(n).
+    """
+
+    def without_password(userinfo: re.Match[str]) -> str:
+        user, colon, _ = userinfo[2].partition(":")
+        return f"{userinfo[1]}{user}:{SHOWN}@" if colon else f"{userinfo[1]}{SHOWN}@"
+
+    return _NAMED.sub(rf"\1{SHOWN}", _USERINFO.sub(without_password, text))
 
 
 def require_no_password(address: str) -> None:

@@ -15,8 +15,8 @@ from importlib.metadata import requires, version
 from itertools import takewhile
 from typing import Any
 
-from evenfold.splitters import EvenfoldError
-from evenfold.tasks.runtime.home import Home, redacted
+from evenfold.splitters.errors import EvenfoldError, redacted
+from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.store import bucket_of
 
 LATE = timedelta(seconds=120)

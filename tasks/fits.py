@@ -13,10 +13,11 @@ import pyarrow as pa
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.limits import within
 from evenfold.estimates.results import hearing
+from evenfold.manifests.tables.aside import parquet_bytes
 
 from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef, Trained
 from .parameters import Model, TimeLimit
-from .runtime.home import parquet_bytes, write_aside
+from .runtime.home import keep_file
 from .runtime.limits import limited
 from .runtime.progress import setting
 from .runtime.signing import sign
@@ -142,5 +143,5 @@ def keep_predictions(table: pd.DataFrame | pa.Table, key: str) -> KeptFile:
 def _kept_file(name: str, content: bytes | memoryview) -> KeptFile:
     # Its digest is of these bytes: others may write over the file where results are shared.
     file = KeptFile(name=name, sha256=hashlib.sha256(content).hexdigest())
-    write_aside(file.path, lambda aside: aside.write_bytes(content))
+    keep_file(file.path, content)
     return file

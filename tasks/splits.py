@@ -12,6 +12,7 @@ from evenfold.manifests import Audit, Extension, Manifest, Plan, Snapshot, Split
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.store.stored import asked_again, in_memory, require_memory
+from evenfold.manifests.tables.aside import write_aside
 from evenfold.splitters import SplitError
 from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import plans
@@ -19,7 +20,7 @@ from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
 from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below, write
 from evenfold.tasks.requests import SplitFields, flat
-from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked, write_aside
+from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked
 from evenfold.tasks.runtime.limits import unlogged
 from evenfold.tasks.steps import is_refreshing, step
 from evenfold.tasks.store import bucket_of, remember

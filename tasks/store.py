@@ -15,7 +15,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -29,7 +29,7 @@ from evenfold.manifests.store.stored import settle
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 from evenfold.tasks.preimages import Marks, Preimage
-from evenfold.tasks.runtime.home import Home, locked, write_aside
+from evenfold.tasks.runtime.home import Home, keep_file, locked
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 
 KINDS: dict[str, type[Outcome]] = {
@@ -99,7 +99,7 @@ class Bucket:
                     "of a split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all "
                     "machines see."
                 )
-            write_aside(mark, lambda aside: aside.write_bytes(b""))
+            keep_file(mark, b"")
 
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
@@ -108,7 +108,7 @@ class Bucket:
         for file in value.files if value else ():
             held = None if file.intact() else self._get(f"files/{file.sha256}")
             if held is not None and hashlib.sha256(held).hexdigest() == file.sha256:
-                write_aside(file.path, partial(Path.write_bytes, data=held))
+                keep_file(file.path, held)
         return value if value is not None and value.intact() else None
 
     def keep(self, key: str, value: Outcome) -> None:
@@ -220,7 +220,7 @@ def ready(key: str) -> Outcome | None:
 
 def keep(key: str, value: Outcome) -> None:
     """Keep a result here under its key."""
-    write_aside(Home.here().results / key, lambda aside: aside.write_bytes(written(key, value)))
+    keep_file(Home.here().results / key, written(key, value))
 
 
 def remember(preimage: Preimage) -> None:

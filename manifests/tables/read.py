@@ -23,11 +23,12 @@ from evenfold.splitters.errors import (
     is_address,
     is_deployed,
     reason_of,
+    redacted,
     require_no_password,
     require_readable,
-    without_secrets,
 )
 
+from .aside import is_aside, write_aside
 from .canonical import amount
 from .frames import STREAMS, Frame, of_relation, quoted
 from .source import CsvFile, CsvFiles, ParquetFiles, Source
@@ -90,11 +91,6 @@ def data_files(source: str | Path) -> list[Path]:
         hint = f"; beside it are {', '.join(near)}" if near else ""
         raise SplitError(f"there is no file {source}{hint}.")
     return files
-
-
-def is_aside(name: str) -> bool:
-    """Return whether what lies at ``name`` below a folder is no rows of it, as Spark and pyarrow have it: .a, or _a."""
-    return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
 def _kind(file: Path) -> str | None:
@@ -204,7 +200,7 @@ def _listed(address: str) -> tuple[Any, list[str]]:
         names = [name for name in names if len(places) == 1 == len(names) or name.lower().endswith(endings)]
         missing = [name for name in names if not files.exists(name)]
     except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
-        reason = without_secrets(reason_of(error))
+        reason = redacted(reason_of(error))
         raise SplitError(f"{address} cannot be read ({reason}); pass Parquet files.") from None
     chain, mark, last = address.rpartition("::")
     if last.startswith(LOCAL):  # a link below a root leads anywhere
@@ -243,9 +239,8 @@ def write_whole(path: str | Path, content: Any) -> Path:
     file = Path(path)
     if isinstance(content, (pa.Table, Iterator)):
         _require_suffix(file, TABLES)
-    # In the same folder: only within one file system is a rename at once.
-    aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
-    try:
+
+    def fill(aside: Path) -> None:
         if isinstance(content, str):
             aside.write_text(content, encoding="utf-8")
         elif isinstance(content, np.ndarray):
@@ -257,11 +252,11 @@ def write_whole(path: str | Path, content: Any) -> Path:
             with new_writer(aside, first.schema) as writer:
                 for part in chain([first], parts):
                     writer.write_table(part.replace_schema_metadata(None))
-        os.replace(aside, file)
+
+    try:
+        write_aside(file, fill)
     except (OSError, pa.ArrowException) as error:
         raise not_written(file, error) from None
-    finally:
-        aside.unlink(missing_ok=True)
     return file
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
-from evenfold.splitters.errors import SplitError, reason_of, without_secrets
+from evenfold.splitters.errors import SplitError, reason_of, redacted
 from numpy.typing import NDArray
 
 from .canonical import ARROW_TYPES, INDEX, one_schema, require_columns
@@ -139,7 +139,7 @@ def readable(place: str, kind: str = "Parquet") -> Iterator[None]:
     except SplitError:
         raise
     except (pa.ArrowException, ValueError, IndexError, OSError) as error:
-        reason = without_secrets(reason_of(error))  # aiohttp's names the parameters that fsspec was given
+        reason = redacted(reason_of(error))  # aiohttp's names the parameters that fsspec was given
         raise SplitError(f"{place} cannot be read as {kind} ({reason}); correct or replace it.") from None
 
 

@@ -16,11 +16,11 @@ import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.errors import is_deployed, reason_of
+from evenfold.splitters.errors import is_deployed, reason_of, redacted
 from evenfold.tasks.outcomes import Outcome, SplitRef
 from evenfold.tasks.preimages import Preimage
 from evenfold.tasks.references import SHORT_ID, Listed, in_local_time
-from evenfold.tasks.runtime.home import Home, redacted
+from evenfold.tasks.runtime.home import Home
 from pydantic import TypeAdapter, ValidationError
 
 from evenfold import estimates

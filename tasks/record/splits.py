@@ -26,7 +26,7 @@ from evenfold.reports.splits.data import split_data
 from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
 from evenfold.reports.texts import noted_places, page_note
-from evenfold.splitters import SplitError
+from evenfold.splitters.errors import SplitError, redacted
 from evenfold.splitters.naming import installed
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Data, Memory
@@ -34,7 +34,7 @@ from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, made_once, tracker_of
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
-from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, redacted
+from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_here, flow_run_tags, is_refreshing, publish, step

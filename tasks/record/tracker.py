@@ -25,9 +25,11 @@ import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
 from evenfold.manifests.exchange.changes import differences
 from evenfold.manifests.store.header import sha256
+from evenfold.manifests.tables.aside import write_aside
 from evenfold.reports.texts import plain
+from evenfold.splitters.errors import redacted
 from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.runtime.home import Home, in_silence, locked, redacted, write_aside
+from evenfold.tasks.runtime.home import Home, in_silence, keep_file, locked
 from evenfold.tasks.runtime.progress import at_stop, room, unreachable
 from evenfold.tasks.runtime.signing import is_signed, sign
 from pydantic import BaseModel
@@ -341,8 +343,7 @@ def made_once(
         run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
     if content and home.tracks_here and (existing is None or run_id == existing.info.run_id):  # not one beside it
         seen[key] = [run_id, content, f"mlartifacts/{split.name}/{run_id}/artifacts/{file}"]
-        records = json.dumps([_state_of_store(home), seen])
-        write_aside(home.path / SEEN, lambda aside: aside.write_text(records, encoding="utf-8"))
+        keep_file(home.path / SEEN, json.dumps([_state_of_store(home), seen]).encode())
     return run_id, not stays
 
 

@@ -1,45 +1,25 @@
-"""Settings, the home and its files, what Prefect and MLflow are told about them, locks, and passwords left out.
-
-Files appear whole or not at all. What is shown, logged, recorded or kept in a file goes through ``redacted``.
-"""
+"""Settings, the home and its files, locks, and what Prefect and MLflow are told about them."""
 
 from __future__ import annotations
 
 import getpass
 import hashlib
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
-from uuid import uuid4
 
-from evenfold.splitters.errors import SHOWN, SplitError, is_address, without_secrets
+from evenfold.manifests.tables.aside import parquet_bytes, write_aside
+from evenfold.splitters.errors import SplitError, is_address, redacted
 from evenfold.splitters.process import cores, environment, overlapping
 from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
-
-# Up to the last @ of the word, for passwords that hold one unquoted; github://owner:repository@branch is no login.
-_USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
-
-
-def redacted(text: str) -> str:
-    """Return ``text`` with ``***`` in place of every password in it: of URIs, and of parameters named like one.
-
-    Before the ``@`` of a URI all is hidden that has no colon: it may be a token. Redacting twice changes nothing. O(n).
-    """
-
-    def without_password(userinfo: re.Match[str]) -> str:
-        user, colon, _ = userinfo[2].partition(":")
-        return f"{userinfo[1]}{user}:{SHOWN}@" if colon else f"{userinfo[1]}{SHOWN}@"
-
-    return without_secrets(_USERINFO.sub(without_password, text))
 
 
 def without_login(uri: str) -> str:
@@ -266,26 +246,10 @@ def embedded_settings(home: Home) -> dict[str, str]:
     }
 
 
-def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let ``write`` fill a file beside ``path``, then put it in place at once."""
+def keep_file(path: Path, content: bytes | memoryview) -> None:
+    """Write a file of the home, or of its results, whole, in a folder that is made for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.parent / f".writing-{uuid4().hex}{path.suffix}"
-    try:
-        write(aside)
-        os.replace(aside, path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-
-
-def parquet_bytes(table: Any, **options: Any) -> memoryview:
-    """Return the content of a Parquet file of ``table``, of which a name or digest is made without reading it again."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    sink = pa.BufferOutputStream()
-    parquet.write_table(table, sink, compression="zstd", **options)
-    return memoryview(sink.getvalue())
+    write_aside(path, partial(Path.write_bytes, data=content))
 
 
 def from_anywhere(data: str) -> str:
@@ -305,5 +269,5 @@ def data_reference(data: Any, home: Home) -> str:
     path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
     if not path.exists():  # else its time would move, and what was kept of it not count
         home.make()
-        write_aside(path, lambda aside: aside.write_bytes(content))
+        keep_file(path, content)
     return str(path)

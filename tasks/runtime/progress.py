@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
-from evenfold.splitters import SplitError
+from evenfold.splitters.errors import SplitError, redacted
 
-from .home import Home, redacted
+from .home import Home
 
 R = TypeVar("R")
 Say = Callable[[str, int, int], None]

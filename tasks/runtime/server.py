@@ -29,7 +29,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
-from .home import Home, embedded_settings, locked, write_aside
+from .home import Home, embedded_settings, keep_file, locked
 from .progress import say
 
 START_SECONDS = 300.0
@@ -90,8 +90,7 @@ def keep_server(home: Home) -> Kept:
             return server
         port, process = _started(home, keep=True)
         server = Kept(port, process.pid, mark_of(process.pid), prefect.__version__)
-        record = json.dumps(asdict(server))
-        write_aside(home.path / "server.json", lambda aside: aside.write_text(record, encoding="utf-8"))
+        keep_file(home.path / "server.json", json.dumps(asdict(server)).encode())
         return server
 
 

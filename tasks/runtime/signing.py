@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evenfold.manifests.tables.aside import write_aside
 from evenfold.splitters.errors import SplitError, is_deployed
 
-from .home import Home, Settings, locked, write_aside
+from .home import Home, Settings, locked
 
 SHORTEST = 32
 NEW_KEY = 'python -c "import secrets; print(secrets.token_hex(32))"'

@@ -14,9 +14,9 @@ import pytest
 from commands import evenfold
 from evenfold.estimates import EvaluationError
 from evenfold.manifests.tables.read import opened
-from evenfold.splitters import SplitError
+from evenfold.splitters.errors import SplitError, redacted
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.home import redacted, without_login
+from evenfold.tasks.runtime.home import without_login
 from hypothesis import example, given, strategies as st
 from servers import file_server, free_port
 

@@ -1,0 +1,35 @@
+"""Files that appear whole or not at all: written aside, where no reader takes them for rows, then put in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+
+def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let ``write`` fill a file beside ``path``, then put it in place at once; nothing is left of it where it fails."""
+    # In the same folder: only within one file system is a rename at once.
+    aside = path.with_name(f".writing-{uuid4().hex}{path.suffix}")
+    try:
+        write(aside)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def is_aside(name: str) -> bool:
+    """Return whether what lies at ``name`` below a folder is no rows of it, as Spark and pyarrow have it: .a, or _a."""
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def parquet_bytes(table: Any, **options: Any) -> memoryview:
+    """Return the content of a Parquet file of ``table``, of which a name or digest is made without reading it again."""
+    import pyarrow as pa  # which whoever writes bytes does without
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink, compression="zstd", **options)
+    return memoryview(sink.getvalue())
