@@ -16,7 +16,7 @@ from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.splitters.errors import shown
+from evenfold.splitters.errors import SplitError, shown
 from numpy.typing import NDArray
 
 from .errors import EvaluationError
@@ -299,3 +299,22 @@ def spread_note(n: int, what: str) -> str:
 def sample_sd(values: Sequence[float]) -> float | None:
     """Return the sample standard deviation (ddof=1), or None for fewer than two values."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def one_for_each(
+    scores: Mapping[str, Any] | pd.DataFrame | Sequence[float], n_splits: int, title: str
+) -> dict[str, list[float]]:
+    """Return a number per split of each metric, of a loop of the user's own; SplitError where there are others.
+
+    ``title``: of the split. What ``cross_validate`` answers holds more than the test scores, which alone are taken.
+    """
+    columns = dict(scores) if isinstance(scores, (Mapping, pd.DataFrame)) else {"score": scores}
+    of_tests = {name.removeprefix("test_"): column for name, column in columns.items() if name.startswith("test_")}
+    numbers = {name: np.asarray(column, dtype=np.float64) for name, column in (of_tests or columns).items()}
+    wrong = [name for name, each in numbers.items() if each.shape != (n_splits,) or not np.isfinite(each).all()]
+    if wrong or n_splits < 2 or not numbers:
+        raise SplitError(
+            f"{title} has {n_splits:,} splits, and a score is one finite number for each, of at least two; "
+            f"{', '.join(wrong) or 'what there is'} is not: give them in the order of as_cv."
+        )
+    return {name: each.tolist() for name, each in numbers.items()}

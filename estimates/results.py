@@ -25,6 +25,7 @@ MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2  # of the importance of features: t
 AT_LEAST = 5_000  # predictions that are cheap beside any fit
 MOST_FOLDS = 10  # of which it is measured: the first ones, for more would say the same at the cost of short fits
 MOST_CLASSES, MOST_COUNTED = 20, 10  # of a confusion matrix, and of one whose counts are metrics of a run
+FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")  # of a FoldScore, beside its scores
 BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}  # the figures of a run that are called otherwise
 
 

@@ -14,6 +14,7 @@ from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpe
 from evenfold.estimates.ledger import level_of_look
 from evenfold.manifests import Audit
 from evenfold.manifests.spec import name_like
+from evenfold.reports.evaluations.words import failure_of
 from evenfold.tasks import scores, steps
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
 from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Segment, SplitRef
@@ -64,7 +65,7 @@ class Fits:
     @property
     def failure(self) -> str:
         """Why there is no estimate, in a sentence."""
-        return evaluations.failure_of(self.errors, self.split.n_splits)
+        return failure_of(self.errors, self.split.n_splits)
 
     def evaluated(self, allow_partial: bool = False, *, interval: Any = "auto", level: float = 0.95) -> Evaluated:
         """Return what the fits come to together; no estimates where some failed, unless that is allowed."""

@@ -15,7 +15,7 @@ from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.results import hearing, warned
+from evenfold.estimates.results import FIGURES, FoldScore, hearing, warned
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
 
@@ -76,6 +76,16 @@ class DrawScores:
         first, *others = (block.rows.drop(columns="row") for block in blocks)
         rows = pd.DataFrame({"row": blocks[0].rows["row"], **sum(others, first)})
         return cls(pd.concat([block.table for block in blocks], ignore_index=True), rows)
+
+
+def scores_in(table: pd.DataFrame, metrics: Sequence[str]) -> list[FoldScore]:
+    """Return the score of each draw in a table of draws, but of those whose fits failed."""
+    return [
+        FoldScore(f"resample {row['draw']}", 0, row["draw"], {name: row[name] for name in metrics}, {},
+                  *(row[name] for name in FIGURES))
+        for row in table.to_dict("records")
+        if row["error"] is None
+    ]  # fmt: skip
 
 
 def score_draws(problem: Problem, draws: Iterable[Drawn], *, seed: int, inner: Splitter | None = None) -> DrawScores:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isnan
@@ -12,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from evenfold.manifests.fields import Strict
-from evenfold.splitters.errors import Displayed, EvenfoldError, SplitError, meant
+from evenfold.splitters.errors import Displayed, EvenfoldError, SplitError, amount, meant
 
 if TYPE_CHECKING:  # who looks at an audit waits for no library of numbers
     import numpy as np
@@ -120,14 +121,18 @@ class Audit(Displayed, Strict):
     ignored: list[Finding] = []
 
     @property
+    def counts(self) -> dict[str, int]:
+        """The number of findings of each severity: ``errors``, ``warnings`` and ``notes``."""
+        of = Counter(finding.severity for finding in self.findings)
+        return {"errors": of["error"], "warnings": of["warning"], "notes": of["note"]}
+
+    @property
     def summary(self) -> str:
         """Say in one line how many checks failed, warned and passed."""
-        kinds = [("failed", len(self.failed))]
-        for severity, word in (("warning", "warnings"), ("note", "notes")):
-            n = sum(finding.severity == severity for finding in self.findings)
-            kinds.append((word if n != 1 else severity, n))
-        counts = ", ".join(f"{n} {word}" for word, n in [*kinds, ("passed", len(self.passed))] if n or word == "passed")
-        return f"Audit of {self.name} {self.version}: {counts}"
+        counts = self.counts
+        kinds = [amount(counts[f"{severity}s"], severity) for severity in ("warning", "note") if counts[f"{severity}s"]]
+        failed = [f"{len(self.failed)} failed"] if self.failed else []
+        return f"Audit of {self.name} {self.version}: {', '.join([*failed, *kinds, f'{len(self.passed)} passed'])}"
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import floor, isfinite, log10
 
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
@@ -27,6 +29,17 @@ def score_text(value: float, half_width: float | None = None) -> str:
     shape = ".3g" if digits > 6 and abs(value) < 1e-3 else f",.{min(max(digits, 0), 6)}f"
     text = f"{value:{shape}}"
     return text.lstrip("-") if not text.strip("-0.,") else text
+
+
+def recorded_score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
+    """Return the score by a metric as people read it; of a metric that is unknown here, as it was recorded."""
+    if metric is None or value is None:
+        return ""
+    try:
+        reading = metric_of(metric)
+    except ModelError:
+        return f"{metric} {score_text(value, half_width)}"
+    return f"{reading.title} {score_text(reading.shown(value), half_width)}"
 
 
 def score_and_interval(metric: Metric, value: float, interval: Interval | None) -> tuple[str, str]:
@@ -191,3 +204,12 @@ def encoding_words(encoded: Mapping[str, str]) -> str:
     sentences = [f"encoded in each fold as its training rows say: {'; '.join(encodings)}"] if encodings else []
     sentences += [f"{listed(own)} as the model reads {'it' if len(own) == 1 else 'them'}"] if own else []
     return f"Text: {'; '.join(sentences)}." if sentences else ""
+
+
+def failure_of(errors: Sequence[str], n_splits: int) -> str:
+    """Return why there is no estimate, in a sentence."""
+    kinds: dict[str, list[str]] = {}  # the same but for numbers is told once
+    for error in errors:
+        kinds.setdefault(re.sub(r"\d[\d,.]*", "0", error), []).append(error.removesuffix("."))
+    sentences = [alike[0] + (f" ({len(alike) - 1} more alike)" if len(alike) > 1 else "") for alike in kinds.values()]
+    return f"{len(errors)} of {max(n_splits, len(errors))} fits failed: {'; '.join(sentences[:3])}."

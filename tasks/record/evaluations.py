@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, importance_table
 from evenfold.estimates.levels import level_metrics
-from evenfold.estimates.results import estimate_metrics
+from evenfold.estimates.models.draws import scores_in
+from evenfold.estimates.results import FIGURES, estimate_metrics
 from evenfold.manifests import digest_json
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.pictures import score_pictures
-from evenfold.reports.evaluations.words import scores_table
+from evenfold.reports.evaluations.words import failure_of, scores_table
 from evenfold.reports.texts import in_markdown, linked, page_note
 from evenfold.splitters.naming import installed
 from evenfold.tasks.fits import require_final
@@ -39,17 +39,6 @@ from .tracker import CONTENT, NOTE, Tracker, made_once, tracker_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
-
-FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")
-
-
-def failure_of(errors: Sequence[str], n_splits: int) -> str:
-    """Return why there is no estimate, in a sentence."""
-    kinds: dict[str, list[str]] = {}  # the same but for numbers is told once
-    for error in errors:
-        kinds.setdefault(re.sub(r"\d[\d,.]*", "0", error), []).append(error.removesuffix("."))
-    sentences = [alike[0] + (f" ({len(alike) - 1} more alike)" if len(alike) > 1 else "") for alike in kinds.values()]
-    return f"{len(errors)} of {max(n_splits, len(errors))} fits failed: {'; '.join(sentences[:3])}."
 
 
 @step(run_name=lambda split, **_: f"record the evaluation on {split.name}")
@@ -128,13 +117,8 @@ class _Record:
     @cached_property
     def scores(self) -> list[FoldScore]:
         """The score of each fold or draw, of draws of those that are defined."""
-        names = self.evaluation.model.metrics
-        return self.evaluation.scores or [
-            FoldScore(f"resample {row['draw']}", 0, row["draw"], {name: row[name] for name in names}, {},
-                      *(row[name] for name in FIGURES))
-            for row in (self.tables["scores.parquet"].to_dict("records") if self.tables else [])
-            if row["error"] is None
-        ]  # fmt: skip
+        of_draws = self.tables.get("scores.parquet", pd.DataFrame())
+        return self.evaluation.scores or scores_in(of_draws, self.evaluation.model.metrics)
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:

@@ -23,8 +23,6 @@ from evenfold.tasks.references import SHORT_ID, Listed, in_local_time
 from evenfold.tasks.runtime.home import Home
 from pydantic import TypeAdapter, ValidationError
 
-from evenfold import estimates
-
 from .entries import PREDICTIONS, RECIPE, allowed, code_in, coded, run_key, unless_usual
 from .models.versions import EVALUATION, require_signed_version, version_named
 from .tracker import JUDGED, RUN_KEY, Tracker, complete_records
@@ -209,6 +207,8 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
     Of a tuning also the parameters chosen; of an evaluation those in which it differs from another of the same model
     on the same split; of later rows the strategy of the split, and the score that was promised.
     """
+    from evenfold.reports.evaluations.words import recorded_score as told  # who reads a recipe waits for no page
+
     tracker, rows = Tracker(home), []
     runs = list(tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"))
     alike = defaultdict[str, list[dict[str, object]]](list)
@@ -226,14 +226,14 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
             metric, promise, half = _headline(judged)
             value = run.data.metrics.get(f"later/{metric}")
             row |= {"strategy": tags.get("strategy", ""), "data": run.info.run_name.rpartition(" on ")[2]}
-            row |= {"promised": _score(metric, promise, half)}
+            row |= {"promised": told(metric, promise, half)}
         elif kind == "tuning":
             row["chosen"] = ", ".join(f"{each[7:]}={params[each]}" for each in sorted(params) if each[:7] == "chosen.")
         else:
             own = _literal(params, "model.params", dict) or {}
             differs = (n for n, v in own.items() if any(each.get(n, ...) != v for each in alike[run.info.run_name]))
             row["params"] = ", ".join(f"{n}={own[n]}" for n in differs)
-        rows.append(row | {"score": _score(metric, value, half), "when": in_local_time(run.info.start_time / 1000)})
+        rows.append(row | {"score": told(metric, value, half), "when": in_local_time(run.info.start_time / 1000)})
     return rows
 
 
@@ -246,19 +246,6 @@ def _headline(run: Any) -> tuple[str | None, float | None, float | None]:
         return metric, values.get("choice/value"), None
     metric = next((name for name in metrics_in(run.data.params) if f"value/{name}" in values), None)
     return metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}")
-
-
-def _score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
-    """Return the score by a metric as people read it; of a metric that is unknown here, as it was recorded."""
-    from evenfold.reports.evaluations.words import score_text
-
-    if metric is None or value is None:
-        return ""
-    try:
-        reading = estimates.metric_of(metric)
-    except estimates.ModelError:
-        return f"{metric} {score_text(value, half_width)}"
-    return f"{reading.title} {score_text(reading.shown(value), half_width)}"
 
 
 def recorded_models(home: Home) -> list[Listed]:

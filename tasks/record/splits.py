@@ -15,11 +15,12 @@ from urllib.parse import quote
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import Audit, BalanceReport, Manifest, digest_json, measure, read_manifest, source_of
+from evenfold.manifests.audits.sample import types_in
 from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.stored import in_memory, settle
-from evenfold.manifests.tables.canonical import infer_type, listed
+from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.reports import Origin, Page, verdict_of
 from evenfold.reports.splits.data import split_data
@@ -95,9 +96,7 @@ def split_input(
     profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:
-        severities = [finding.severity for finding in audit.findings]
-        counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
-        profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
+        profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **audit.counts}
     types = {name: manifest.types[name] for name in manifest.spec.key_names if name in manifest.types}
     name = f"{split.name}@{split.version}"
     return _input("split", name, split.split_id, "evenfold_split", source, types | {"fold": "int"}, profile)
@@ -107,11 +106,7 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     """Return the data by our own digest (MLflow's is of 10,000 rows), with all columns or those that the split read."""
     uri, types, source = redacted(split.data), split.stored().types, source_of(split.data)
     if source.n_rows is not None:
-        types = {}
-        for field in source.schema:
-            types[field.name] = "text"
-            with suppress(SplitError):  # of a list, say, which no split reads
-                types[field.name] = infer_type(field.type, field.name)
+        types = dict.fromkeys(source.schema.names, "text") | types_in(source.schema)  # of lists, say, none is known
     return _input(context, Path(uri).name[:500], digest, "local", {"uri": uri}, types, {"rows": split.n_rows})
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Choice, Comparison, CorrectedT, Estimate, ModelSpec, Problem, corrected_resampled_t
+from evenfold.estimates.folds import one_for_each
 from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
 from evenfold.estimates.results import ends, estimate_metrics
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
@@ -265,12 +266,11 @@ def record_later(
 def record_audit(manifest: Manifest, audit: Audit) -> str:
     """Record an audit with its page, beside the split that it is of; return the run."""
     page, tags = audit_page(audit), short_tags(SplitRef.of(manifest))
-    severities = [finding.severity for finding in audit.findings]
-    counts = {f"audit/{severity}s": float(severities.count(severity)) for severity in ("error", "warning", "note")}
-    counts |= {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))}
+    counts = audit.counts | {"passed": len(audit.passed), "failed_gates": len(audit.failed)}
+    figures = {f"audit/{name}": float(n) for name, n in counts.items()}
     about = {"split_id": manifest.split_id, "features": ", ".join(audit.features)[:5000]}
     title, rows = f"{audit.name} {audit.version} audit", audit.model_dump(mode="json")
-    return _record(audit.name, title, "audit", about, page, tags, counts, audit=rows)
+    return _record(audit.name, title, "audit", about, page, tags, figures, audit=rows)
 
 
 class OwnScores(Displayed, RunRef):
@@ -303,7 +303,7 @@ def log_scores(
     Raises SplitError where the scores are not one finite number for each split, and there are at least two.
     """
     split = manifest if isinstance(manifest, Manifest) else manifest.manifest()
-    table = _one_for_each(scores, split)
+    table = one_for_each(scores, split.n_splits, f"{split.name} {split.version}")
     sizes = np.array([[side.size for side in split.in_use.pair(i)] for i in range(split.n_splits)])
     stratified = split.splitter.needs.y != "ignored"
     tests = {
@@ -324,19 +324,3 @@ def log_scores(
     page = replace(page, lead=f"{own.summary}. {page.lead}")
     run_id = _record(split.name, name, "own scores", about, page, tags, figures, **tables)
     return own.model_copy(update={"run_id": run_id})
-
-
-def _one_for_each(
-    scores: Mapping[str, Any] | pd.DataFrame | Sequence[float], split: Manifest
-) -> dict[str, list[float]]:
-    """Return a number per split of each metric; SplitError where there are others."""
-    columns = dict(scores) if isinstance(scores, (Mapping, pd.DataFrame)) else {"score": scores}
-    of_tests = {name.removeprefix("test_"): column for name, column in columns.items() if name.startswith("test_")}
-    numbers = {name: np.asarray(column, dtype=np.float64) for name, column in (of_tests or columns).items()}
-    wrong = [name for name, each in numbers.items() if each.shape != (split.n_splits,) or not np.isfinite(each).all()]
-    if wrong or split.n_splits < 2 or not numbers:
-        raise SplitError(
-            f"{split.name} {split.version} has {split.n_splits:,} splits, and a score is one finite number for each, "
-            f"of at least two; {', '.join(wrong) or 'what there is'} is not: give them in the order of as_cv."
-        )
-    return {name: each.tolist() for name, each in numbers.items()}
