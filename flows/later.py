@@ -16,12 +16,12 @@ from evenfold.estimates.models.encoding import later_features
 from evenfold.estimates.models.fit import defined_scores, predictions_of, reason_with_advice
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
+from evenfold.manifests.tables.read import stamp
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.splitters.errors import SplitError, cause_of, listed, shown
 from evenfold.splitters.naming import changed
 from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final
-from evenfold.tasks.plans import stamp
 from evenfold.tasks.record.models.versions import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later

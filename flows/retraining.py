@@ -15,6 +15,7 @@ from evenfold.estimates.comparison import apparent_of
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
 from evenfold.manifests.store.stored import STAGED, owned
+from evenfold.manifests.store.versions import versions_of
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import listed
 from evenfold.tasks.fits import fit_final
@@ -26,7 +27,6 @@ from evenfold.tasks.record.models.committing import ask, committing, settle_comm
 from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining
 from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.record.tracker import tracker_of
-from evenfold.tasks.references import splits_of
 from evenfold.tasks.runtime.home import Home, from_anywhere
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
@@ -214,7 +214,8 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
     with saying("splitting"):
         path = from_anywhere(data)
         plan = plan_of(spec, path)
-        split_id, here = champion and champion.tags.get("evenfold.split_id"), splits_of(Home.here(), spec.name).values()
+        split_id = champion and champion.tags.get("evenfold.split_id")
+        here = versions_of(Home.here().splits, spec.name).values()
         if split_id and all(read_header(each)["split_id"] != split_id for each in here):
             try:  # what the champion stands on was made in another home, as where this is a new container's
                 read_split(split_id)

@@ -8,11 +8,12 @@ from typing import Any, Unpack
 
 from evenfold.manifests import BalanceReport, Manifest, StoredManifest, measure
 from evenfold.manifests.exchange.adopt import given_folds
+from evenfold.manifests.plan import check_columns
 from evenfold.manifests.store.stored import require_memory
 from evenfold.tasks import splits
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
-from evenfold.tasks.plans import check_columns, forget_plans, require_splittable, split_in
+from evenfold.tasks.plans import forget_plans, require_splittable, split_in
 from evenfold.tasks.record.splits import balance_of, read_split, record_split, split_run_of
 from evenfold.tasks.requests import AdoptFields, flat
 from evenfold.tasks.runtime.home import Settings, from_anywhere, prepare_environment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,10 +23,11 @@ from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs, requ
 from .spec import Columns, SplitSpec, name_of, read_spec, require_roles
 from .spill import require_room_to_decide, spilled
 from .store.state import GroupTable, State, first_entity_table, first_state, is_numeric_target, to_balance
-from .store.stored import StoredManifest, written
+from .store.stored import StoredManifest, is_intact, written
+from .store.versions import versions_below
 from .tables.canonical import canonical_table, coded, column_types, digests_of, fingerprint, key_order, require_columns
 from .tables.frames import NO_ONE_TYPE
-from .tables.keys import key_table, key_values, label_ends, matured, with_keys
+from .tables.keys import key_table, key_values, label_ends, matured, waiting_rows, with_keys
 from .tables.read import bytes_of_memory, fits_in_memory, source_of
 from .tables.source import Source, slices
 
@@ -118,6 +119,24 @@ def planned(
         raise type(error)(f"{error}{where}") from None
     require_room_to_decide(plan, memory)
     return plan
+
+
+def check_columns(data: str, spec: SplitSpec) -> None:
+    """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
+    source = source_of(data, spec.types).settled()
+    require_columns([*spec.columns.roles(), *spec.types], source.names)
+    names = list(dict.fromkeys(name for name in (spec.columns.target, *spec.columns.grouped) if name))
+    blocks = source.batches(names) if names else iter(())
+    if names and spec.may_wait:  # whether a row does may follow from the latest time of all
+        times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
+        table = source.table([*names, *times])
+        blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
+    for block in blocks:
+        canonical = canonical_table(block, names, spec.types)
+        if not spec.may_wait and any(column.null_count for column in canonical.columns):
+            # All rows once more, so that the error counts the holes of the column and not of this block.
+            canonical = canonical_table(source.table(names), names, spec.types)
+        spec.require_complete(canonical)
 
 
 def in_key_order(
@@ -260,6 +279,16 @@ class Plan:
     def grouped(self) -> GroupTable:
         """The rows of each class in each group, counted once for a check and the decision."""
         return GroupTable(self.table, self.spec.columns, self.splitter.needs)
+
+    def versions(self, root: Path, name: str = "*") -> Iterator[Path]:
+        """Yield the folder of each version of a name below ``root``, or of all, that this very plan has decided."""
+        order = [*self.splitter.part_codes()]  # rows are dealt to parts in it, and a plan's key does not tell it
+        for folder, header in versions_below(root, name, self.plan_id):
+            # What is damaged has no order that could be read: it is made anew in its place.
+            if header["plan_id"] == self.plan_id and (
+                not order or not is_intact(folder) or [*StoredManifest(folder).spec.splitter().part_codes()] == order
+            ):
+                yield folder
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
-import pyarrow as pa
 import sklearn
 from evenfold.manifests import Manifest, Plan, SplitSpec, StoredManifest, digest_json
 from evenfold.manifests.audits.sample import are_all_columns
-from evenfold.manifests.exchange.changes import differences
+from evenfold.manifests.exchange.changes import differences, split_parts
 from evenfold.manifests.fields import GateLimits
-from evenfold.manifests.store.stored import LOOKED_AT, require_memory
-from evenfold.manifests.tables.keys import WhichRows, waiting_rows
-from evenfold.manifests.tables.read import version_of
+from evenfold.manifests.store.stored import LOOKED_AT, is_intact, require_memory
+from evenfold.manifests.store.versions import next_major
+from evenfold.manifests.tables.keys import WhichRows
+from evenfold.manifests.tables.read import stamp
 from evenfold.splitters.base import modules_of_strategy, strategy_code
-from evenfold.splitters.errors import SplitError, is_address
+from evenfold.splitters.errors import SplitError
 from evenfold.splitters.naming import code_of, installed
 from evenfold.tasks.preimages import Marks, Preimage
 from evenfold.tasks.runtime.home import Home, Settings, from_anywhere, locked
@@ -26,7 +26,7 @@ from evenfold import manifests
 
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
-from .references import manifest_folder, next_major, versions_below, write
+from .references import manifest_folder, write
 from .store import bucket_of, preimages_in
 
 
@@ -52,45 +52,6 @@ def _plan(spec: SplitSpec, data: str, _stamp: tuple[object, ...], data_engine: D
 def forget_plans() -> None:
     """Free the memory and the disk that the rows of plans take, once what they are planned for is decided."""
     _plan.cache_clear()
-
-
-def stamp(data: str) -> tuple[object, ...]:
-    """Return what changes when a file, or one of a folder, glob or address, is written again, comes or goes."""
-    try:
-        if is_address(data):
-            return version_of(data)
-        files = [(path, path.stat()) for path in manifests.data_files(data)]
-    except (SplitError, OSError):
-        return (data,)
-    return tuple((str(path), status.st_mtime_ns, status.st_size, status.st_ino) for path, status in files)
-
-
-def check_columns(data: str, spec: SplitSpec) -> None:
-    """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
-    source = manifests.source_of(data, spec.types).settled()
-    manifests.require_columns([*spec.columns.roles(), *spec.types], source.names)
-    names = list(dict.fromkeys(name for name in (spec.columns.target, *spec.columns.grouped) if name))
-    blocks = source.batches(names) if names else iter(())
-    if names and spec.may_wait:  # whether a row does may follow from the latest time of all
-        times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
-        table = source.table([*names, *times])
-        blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
-    for block in blocks:
-        canonical = manifests.canonical_table(block, names, spec.types)
-        if not spec.may_wait and any(column.null_count for column in canonical.columns):
-            # All rows once more, so that the error counts the holes of the column and not of this block.
-            canonical = manifests.canonical_table(source.table(names), names, spec.types)
-        spec.require_complete(canonical)
-
-
-def split_parts(decided: Plan | Manifest) -> dict[str, object]:
-    """Return what a split is the answer to, but for what each column holds."""
-    algorithm = {name: value for name, value in decided.algorithm.items() if name not in ("name", "portable")}
-    algorithm["version"], _, own = str(algorithm["version"]).partition("+")
-    decision, holdout = decided.spec.decision(decided.types), decided.spec.holdout
-    decision |= {"holdout": decision["holdout"] | {"fraction": holdout.fraction}} if holdout else {}  # also by default
-    parts = {"decision": decision, "algorithm": algorithm, "own_strategy": own or None}
-    return parts | {"fingerprint": decided.fingerprint, "parent": getattr(decided, "parent_split_id", None)}
 
 
 def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
@@ -125,7 +86,7 @@ def placed(plan: Plan, data: str, staged: Path | None = None, again: bool = Fals
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         # Where it is damaged, it is not staged again.
-        committed = staged and next(made_by(plan, home, plan.spec.name), None)
+        committed = staged and next(plan.versions(home.splits, plan.spec.name), None)
         return looked_up(plan, data, None if committed else staged, again)
 
 
@@ -139,13 +100,13 @@ def looked_up(plan: Plan, data: str, staged: Path | None = None, again: bool = F
     home, name = Home.here(), plan.spec.name
     if bucket := bucket_of(home):
         bucket.fetch_splits(name)
-    earlier = next(made_by(plan, home, name), None)
+    earlier = next(plan.versions(home.splits, name), None)
     if earlier is not None and is_intact(earlier):
         folder, reused = earlier, not again
     else:
-        same = None if again else next(filter(is_intact, made_by(plan, home)), None)
+        same = None if again else next(filter(is_intact, plan.versions(home.splits)), None)
         manifest = StoredManifest(same).altered(spec=plan.spec, uri=None) if same else plan.decide()
-        version = next_major(home, name)
+        version = next_major(home.splits, name)
         if earlier is not None and staged is None:  # out of the way, with what is in it
             version, aside = earlier.name, earlier.with_name(f".damaged-{uuid4().hex[:8]}")
             aside.mkdir()
@@ -180,26 +141,6 @@ def split_in(manifest: Folder, data: str, rows: WhichRows = "all") -> SplitRef:
     if rows == "known":  # of all of them the balance is measured on the data, which says it
         stored.positions(path, rows)
     return SplitRef.of(stored, path, True).model_copy(update={"rows": rows})
-
-
-def is_intact(folder: Path) -> bool:
-    """Return whether a manifest is as it was written."""
-    try:
-        StoredManifest(folder).prove()
-    except SplitError:
-        return False
-    return True
-
-
-def made_by(plan: Plan, home: Home, name: str = "*") -> Iterator[Path]:
-    """Yield the versions of a name, or of all, that were decided by this very plan."""
-    order = [*plan.splitter.part_codes()]  # rows are dealt to parts in it, and a plan's key does not tell it
-    for folder, header in versions_below(home, name, plan.plan_id):
-        # What is damaged has no order that could be read: it is made anew in its place.
-        if header["plan_id"] == plan.plan_id and (
-            not order or not is_intact(folder) or [*StoredManifest(folder).spec.splitter().part_codes()] == order
-        ):
-            yield folder
 
 
 def audit_key(

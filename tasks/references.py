@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evenfold.manifests import Header, read_header
-from evenfold.manifests.store.header import VERSION as VERSION
-from evenfold.splitters.errors import SplitError, meant
+from evenfold.manifests import read_header
+from evenfold.manifests.store.versions import folder_named, next_major, versions_below
+from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home, locked
 
 from evenfold import manifests
 
 if TYPE_CHECKING:
     from .outcomes import SplitRef
-
-SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
-Listed = dict[str, str | int]  # what a list shows of a thing, by the name of the column
 
 
 class OfSplit(Protocol):
@@ -51,21 +44,7 @@ def manifest_folder(reference: Any) -> Path:
     path = Path(reference)
     if path.is_absolute() or (path / "manifest.json").exists():
         return path
-    home, words = Home.here(), str(path)
-    name, _, version = words.replace("/", "@").partition("@")
-    if versions := splits_of(home, name):
-        if version and version not in versions:
-            others = ", ".join(sorted(versions, key=version_in))
-            raise SplitError(f"the split {name!r} has no version {version!r}; it has {others}.")
-        return versions[version or max(versions, key=version_in)]
-    below = versions_below(home) if SHORT_ID.fullmatch(words) else ()
-    ids = {header["split_id"]: folder for folder, header in below if header["split_id"].startswith(words)}
-    if len(ids) > 1:
-        raise SplitError(f"{reference!r} begins the ids of {len(ids)} splits; write more of its digits.")
-    names = [folder.name for folder in home.splits.glob("*") if folder.is_dir()]
-    if not ids and (hint := meant(words, names, cutoff=0.6)):
-        raise SplitError(f"there is no split {words!r}; {hint}")
-    return next(iter(ids.values()), path)
+    return folder_named(Home.here().splits, str(path)) or path
 
 
 def _kept(manifest: manifests.Manifest) -> Path:
@@ -78,10 +57,10 @@ def _kept(manifest: manifests.Manifest) -> Path:
     with locked(home.locks, f"name/{manifest.name}"):
         if bucket := bucket_of(home):
             bucket.fetch_splits(manifest.name)
-        for folder, header in versions_below(home, manifest.name):
+        for folder, header in versions_below(home.splits, manifest.name):
             if header["split_id"] == manifest.split_id:
                 return folder
-        whole = manifest if manifest.generation else manifest.altered(version=next_major(home, manifest.name))
+        whole = manifest if manifest.generation else manifest.altered(version=next_major(home.splits, manifest.name))
         return write(whole, home.splits)
 
 
@@ -99,54 +78,3 @@ def write(manifest: manifests.Manifest, root: Path, staged: Path | None = None) 
             raise SplitError(f"{manifest.name} {final.name} was made on another machine meanwhile; run it again.")
         settle(folder, final)
         return final
-
-
-def next_major(home: Home, name: str) -> str:
-    """Return the version that the next decision of a name gets."""
-    return f"{max((version_in(path.name)[0] for path in versions_in(home.splits / name)), default=0) + 1}.0"
-
-
-def versions_in(folder: Path, pattern: str = "*.*") -> list[Path]:
-    """Return the versions of a name; what somebody copied beside them, such as ``1.0.bak``, is none."""
-    return [path for path in folder.glob(pattern) if VERSION.fullmatch(path.name)]
-
-
-def splits_of(home: Home, name: str) -> dict[str, Path]:
-    """Return the folder of every manifest of a name, by its version."""
-    odd = not name or name in (".", "..") or "\\" in name
-    versions = [] if odd else versions_in(home.splits / name)
-    return {folder.name: folder for folder in versions if (folder / "manifest.json").exists()}
-
-
-def recorded_splits(home: Home) -> list[Listed]:
-    """Return name, id, strategy, rows, splits and time of every manifest below the home, the newest first."""
-    return [
-        {"split": f"{header['name']}@{header['version']}", "id": header["split_id"],
-         "strategy": header["algorithm"]["name"], "rows": header["n_rows"], "splits": header["n_splits"],
-         "when": in_local_time(_when(folder) / 1e9)}
-        for folder, header in versions_below(home)
-    ]  # fmt: skip
-
-
-def versions_below(home: Home, name: str = "*", holding: str = "") -> Iterator[tuple[Path, Header]]:
-    """Yield folder and header of every version of a name, or of all, the last written first; whoever reads proves."""
-    folders = (each for each in versions_in(home.splits, f"{name}/*") if (each / "manifest.json").exists())
-    for folder in sorted(folders, key=_when, reverse=True):
-        with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
-            # To read all of a header takes ten times as long as to look for a text in it.
-            if not holding or holding.encode() in (folder / "manifest.json").read_bytes():
-                yield folder, read_header(folder)
-
-
-def in_local_time(seconds: float) -> str:
-    """Return a time since the epoch as lists show it."""
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
-
-
-def _when(folder: Path) -> int:
-    return (folder / "manifest.json").stat().st_mtime_ns  # within a second too
-
-
-def version_in(spec: str) -> tuple[int, ...]:
-    """Return the version that NAME@VERSION ends with, or is, so that 1.10 comes after 1.9."""
-    return tuple(int(part) for part in spec.rpartition("@")[2].split("."))

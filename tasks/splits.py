@@ -12,13 +12,15 @@ from evenfold.manifests import Audit, Extension, Manifest, Plan, Snapshot, Split
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.store.stored import asked_again, in_memory, require_memory
+from evenfold.manifests.store.versions import version_in, versions_below
 from evenfold.manifests.tables.aside import write_aside
+from evenfold.manifests.tables.read import stamp
 from evenfold.splitters import SplitError
 from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
-from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below, write
+from evenfold.tasks.references import OfSplit, manifest_folder, write
 from evenfold.tasks.requests import SplitFields, flat
 from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked
 from evenfold.tasks.runtime.limits import unlogged
@@ -102,7 +104,7 @@ def newest(
     """
     if bucket := bucket_of(home):
         bucket.fetch_splits(spec.name)
-    versions = {version_in(path.name): (path, header) for path, header in versions_below(home, spec.name)}
+    versions = {version_in(path.name): (path, header) for path, header in versions_below(home.splits, spec.name)}
     if champion and (split_id := champion.tags.get("evenfold.split_id")):
         same = [version for version, (_, header) in versions.items() if header["split_id"] == split_id]
         of_tag = [each for each in same if f"{spec.name}@{each[0]}.{each[1]}" == champion.tags.get("evenfold.spec")]
@@ -206,7 +208,7 @@ def keep_snapshot(split: SplitRef) -> None:
 
 def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
     """Return the extension; the same folder and file are read once per process."""
-    state = (*plans.stamp(data), manifests.read_header(Path(manifest))["split_id"])
+    state = (*stamp(data), manifests.read_header(Path(manifest))["split_id"])
     return _extension(manifest, data, state, batch, merged, max_missing)
 
 

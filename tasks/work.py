@@ -18,8 +18,10 @@ from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.results import MOST_FOLDS
 from evenfold.manifests import Manifest, NoRoomError, SplitSpec, digest_json
 from evenfold.manifests.balance import columns_of_folds, levels_of
+from evenfold.manifests.exchange.changes import split_parts
 from evenfold.manifests.tables.canonical import coded, to_numpy
 from evenfold.manifests.tables.keys import waiting_rows
+from evenfold.manifests.tables.read import stamp
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
 from evenfold.tasks.runtime.home import Settings
@@ -28,7 +30,7 @@ from numpy.typing import NDArray
 from evenfold import estimates, manifests
 
 from .outcomes import Fits, SplitRef
-from .plans import split_parts, stamp, table_of
+from .plans import table_of
 from .preimages import Marks, Preimage
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
+from evenfold.manifests.store.versions import recorded_splits
 from evenfold.reports.terminal import Words
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.references import recorded_splits
 
 from evenfold import flows, tasks
 
@@ -237,7 +237,7 @@ def list_(
 
     home = Home.here()
     looks = home.is_recorded  # looking makes no store
-    listed = {"splits": recorded_splits(home)}
+    listed = {"splits": recorded_splits(home.splits)}
     kinds = {"evaluations": "evaluation", "tunings": "tuning", "later rows": "later rows"}
     listed |= {title: recorded_runs(home, kind) if looks else [] for title, kind in kinds.items()}
     listed |= {"models": recorded_models(home) if looks else []}

@@ -192,8 +192,8 @@ def _told(
     """
     from evenfold.flows import definitions
     from evenfold.flows.requests import Request
+    from evenfold.manifests.plan import check_columns
     from evenfold.reports.charts import stacked
-    from evenfold.tasks.plans import check_columns
     from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters.numbers import digest_json
+
+if TYPE_CHECKING:
+    from evenfold.manifests.manifest import Manifest
+    from evenfold.manifests.plan import Plan
 
 Place = tuple[str, ...]
 # What a part is called before its own name: by the longest beginning of its place.
@@ -20,6 +24,16 @@ DIGESTS = {
     "manifest": "the manifest", "file": "the table's file",
 }  # fmt: skip
 MOST_SHOWN = 60  # letters of a value
+
+
+def split_parts(decided: Plan | Manifest) -> dict[str, object]:
+    """Return what a split is the answer to, but for what each column holds."""
+    algorithm = {name: value for name, value in decided.algorithm.items() if name not in ("name", "portable")}
+    algorithm["version"], _, own = str(algorithm["version"]).partition("+")
+    decision, holdout = decided.spec.decision(decided.types), decided.spec.holdout
+    decision |= {"holdout": decision["holdout"] | {"fraction": holdout.fraction}} if holdout else {}  # also by default
+    parts = {"decision": decision, "algorithm": algorithm, "own_strategy": own or None}
+    return parts | {"fingerprint": decided.fingerprint, "parent": getattr(decided, "parent_split_id", None)}
 
 
 def differences(

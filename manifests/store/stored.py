@@ -348,6 +348,15 @@ def require_memory(decided: Manifest | Plan, memory: str | int | None = None, by
     require_rows(decided.n, bytes_a_row + hashed, decided.spec.name, memory, instead=instead)
 
 
+def is_intact(folder: Path) -> bool:
+    """Return whether a manifest is as it was written."""
+    try:
+        StoredManifest(folder).prove()
+    except SplitError:
+        return False
+    return True
+
+
 def manifest_of(split: Any) -> Manifest:
     """Return the manifest that is asked for: itself, or of whatever names a split, with its rows still on disk."""
     return split if isinstance(split, Manifest) else StoredManifest(split)

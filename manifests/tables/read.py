@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -143,13 +144,23 @@ def _relation(address: str) -> Iterator[Source]:
         raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass a table of a database.") from None
 
 
-def version_of(address: str) -> tuple[Any, ...]:
-    """Return what changes when what lies behind an address is written again or comes; SplitError where absent."""
-    if address.startswith(DATABASE):
-        status = Path(_file_and_table(address)[0]).stat()
-        return address, status.st_mtime_ns, status.st_size, status.st_ino
-    files, names = _listed(address)
-    return address, *(repr(sorted(files.info(name).items(), key=str)) for name in names)
+STATE = attrgetter("st_mtime_ns", "st_size", "st_ino")
+
+
+def stamp(data: str) -> tuple[object, ...]:
+    """Return what changes when a file, or one of a folder, glob or address, is written again, comes or goes.
+
+    It is the name of the data alone where nothing says that.
+    """
+    try:
+        if not is_address(data):
+            return tuple((str(path), *STATE(path.stat())) for path in data_files(data))
+        if data.startswith(DATABASE):
+            return data, *STATE(Path(_file_and_table(data)[0]).stat())
+        files, names = _listed(data)
+        return data, *(repr(sorted(files.info(name).items(), key=str)) for name in names)
+    except (SplitError, OSError):
+        return (data,)
 
 
 def files_of(data: Any) -> list[Path]:

@@ -15,6 +15,7 @@ from evenfold.estimates.levels import level_metrics
 from evenfold.estimates.models.draws import scores_in
 from evenfold.estimates.results import FIGURES, estimate_metrics
 from evenfold.manifests import digest_json
+from evenfold.manifests.tables.read import stamp
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.pictures import score_pictures
 from evenfold.reports.evaluations.words import failure_of, scores_table
@@ -22,7 +23,7 @@ from evenfold.reports.texts import in_markdown, linked, page_note
 from evenfold.splitters.naming import installed
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
-from evenfold.tasks.plans import parts_of_build, stamp, table_of
+from evenfold.tasks.plans import parts_of_build, table_of
 from evenfold.tasks.record.reading import parts_of_record, preimage_of_record
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of

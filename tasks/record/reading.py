@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
 from evenfold.manifests.store.header import sha256
+from evenfold.manifests.store.versions import SHORT_ID, Listed, in_local_time
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import is_deployed, reason_of, redacted
 from evenfold.tasks.outcomes import Outcome, SplitRef
 from evenfold.tasks.preimages import Preimage
-from evenfold.tasks.references import SHORT_ID, Listed, in_local_time
 from evenfold.tasks.runtime.home import Home
 from pydantic import TypeAdapter, ValidationError
 

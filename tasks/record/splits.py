@@ -19,9 +19,12 @@ from evenfold.manifests.audits.sample import types_in
 from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.spec import name_like
+from evenfold.manifests.store.header import VERSION
 from evenfold.manifests.store.stored import in_memory, settle
+from evenfold.manifests.store.versions import SHORT_ID, version_in, versions_of
 from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import WhichRows
+from evenfold.manifests.tables.read import stamp
 from evenfold.reports import Origin, Page, verdict_of
 from evenfold.reports.splits.data import split_data
 from evenfold.reports.splits.page import split_page
@@ -31,10 +34,10 @@ from evenfold.splitters.errors import SplitError, redacted
 from evenfold.splitters.naming import installed
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Data, Memory
-from evenfold.tasks.plans import stamp, table_of
+from evenfold.tasks.plans import table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, made_once, tracker_of
-from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
+from evenfold.tasks.references import OfSplit
 from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
@@ -220,7 +223,7 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
         return reference if isinstance(reference, Manifest) else read_manifest(reference)
     name, at, version = reference.partition("@")
     is_name = name == name_like(name)
-    here = splits_of(home, name) if is_name else {}
+    here = versions_of(home.splits, name) if is_name else {}
     if version in here:
         return read_manifest(here[version])
     if not here:

@@ -24,13 +24,13 @@ from uuid import UUID
 from evenfold.manifests import StoredManifest, digest_json, read_header
 from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.stored import STAGED, settle
+from evenfold.manifests.store.versions import version_in, versions_of
 from evenfold.reports.texts import plain
 from evenfold.splitters.errors import SplitError, shown
 from evenfold.tasks.outcomes import UNDER_WAY, Outcome, SplitRef, committing_place
 from evenfold.tasks.record.entries import split_key
 from evenfold.tasks.record.models.retraining import Retraining
 from evenfold.tasks.record.tracker import CONTENT, NOTE, RUN_KEY, Tracker, tracker_of
-from evenfold.tasks.references import splits_of, version_in
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.splits import snapshot_of
@@ -310,7 +310,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     settle_commits(home, name)
     if bucket := bucket_of(home):
         bucket.fetch_splits(name)
-    folders = splits_of(home, name)
+    folders = versions_of(home.splits, name)
     if version not in folders:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(folders)) or 'no version'}.")
     line = sorted((each for each in folders if version_in(each)[0] == version_in(version)[0]), key=version_in)

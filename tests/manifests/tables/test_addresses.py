@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import decide, read_table
-from evenfold.manifests.tables.read import opened, source_of, version_of
+from evenfold.manifests.tables.read import opened, source_of, stamp
 from evenfold.splitters import SplitError
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -86,13 +86,13 @@ def test_an_address_without_rows_is_a_sentence(wrong: str) -> None:
 
 
 def test_rows_that_are_written_again_behind_an_address_are_another_version(bucket: str) -> None:
-    known = version_of(bucket)
-    assert version_of(bucket) == known
+    known = stamp(bucket)
+    assert stamp(bucket) == known
     store = fsspec.filesystem("memory")
     store.copy("/rows/part-0.parquet", "/rows/part-2.parquet")
-    more = version_of(bucket)
+    more = stamp(bucket)
     store.rm("/rows/part-0.parquet")
-    assert len({known, more, version_of(bucket)}) == 3
+    assert len({known, more, stamp(bucket)}) == 3
 
 
 class Remembering(MemoryFileSystem):
@@ -115,17 +115,17 @@ class Remembering(MemoryFileSystem):
 
 def test_what_a_store_listed_before_is_listed_anew(bucket: str) -> None:
     fsspec.register_implementation("remembering", Remembering)
-    known = version_of("remembering://rows")
+    known = stamp("remembering://rows")
     fsspec.filesystem("memory").copy("/rows/part-0.parquet", "/rows/part-2.parquet")
-    assert version_of("remembering://rows") != known
+    assert stamp("remembering://rows") != known
     assert opened("remembering://rows").n_rows == 750
 
 
 def test_a_database_that_is_written_to_is_another_version(database: str) -> None:
-    known = version_of(database)
+    known = stamp(database)
     with duckdb.connect(database.removeprefix("duckdb://").partition("#")[0]) as connection:
         connection.execute("insert into flights select 501, 1, 1.0")
-    assert version_of(database) != known
+    assert stamp(database) != known
     assert read_table(database).num_rows == 501
 
 
