@@ -1,4 +1,4 @@
-"""What differs between two requests, part by part, in words."""
+"""Differences between two requests, part by part, in words."""
 
 from __future__ import annotations
 
