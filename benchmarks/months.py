@@ -252,7 +252,7 @@ class Line:
         told = judge(self._figures(new, self._said(self.champion, new)), earlier, self.target)
         odd = [name for name in TELLING if arrival.passed.get(name)]
         if told.verdict == "refused":
-            return "refused", next(name for name, each in told.figures.items() if not each.sound), self
+            return "refused", "slope" if told.sentences[0].startswith("The slope") else "error", self
         after = Line(table.reset_index(drop=True), self.features, self.target, grown)
         verdict = "unclear" if odd or told.verdict == "unclear" else "sound"
         return verdict, odd[0] if odd else "", after

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.comparison import apparent_of
+from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
 from evenfold.manifests.store.stored import STAGED, owned
@@ -19,7 +20,7 @@ from evenfold.manifests.store.versions import versions_of
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import listed
 from evenfold.tasks.fits import fit_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
+from evenfold.tasks.outcomes import Champion, FinalModel, Growth, SplitRef
 from evenfold.tasks.plans import plan_of
 from evenfold.tasks.record import entries
 from evenfold.tasks.record.models import promoting, registered as registry, retraining, versions
@@ -245,7 +246,7 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
         return Growth(split=first, added=first.n_rows, notes=notes), arrival
 
 
-def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
+def _judged(course: Course, champion: Champion | None, run_id: str) -> Judgement:
     """Return what the champion says of the rows that joined; raises GateError where they may not be learnt from."""
     split, request = course.split, course.request
     judged = run(promoting.judge_month, split, champion, metric=course.metric, arrival=course.arrival, run_id=run_id)

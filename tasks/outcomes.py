@@ -344,20 +344,6 @@ class Champion(Outcome):
     run_id: str | None = None
 
 
-class Judged(Outcome):
-    """The verdict on rows that joined: whether to learn from them, and why, in sentences; ``unclear`` if nothing tells.
-
-    ``series``: slope and error of each generation's new rows under the champion of its day, with the ends of what a
-    good one has; see ``estimates.intervals.months``. ``score``: of the champion on the new ``rows``, deciding nothing.
-    """
-
-    verdict: Literal["sound", "unclear", "refused"] = "sound"
-    sentences: list[str] = []
-    series: dict[str, dict[int, float]] = {}
-    score: float | None = None
-    rows: int = 0
-
-
 class Registered(Outcome):
     """A version of a model in the registry, whether it is the champion, and the run that registered it."""
 

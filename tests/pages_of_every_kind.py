@@ -18,6 +18,7 @@ from evenfold.estimates import (
     fold_count_study,
     stratification_study,
 )
+from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit, Manifest, audit, decide, extend, measure
 from evenfold.reports import (
@@ -139,7 +140,8 @@ def retraining() -> str:
     problem, scores, predictions = folds()
     estimates = aggregate(scores, predictions, problem)
     decision = Decision("candidate", True, "it is as good and has seen 500 newer rows", "r2", 0.01, -0.02, 0.04, 0.3)
-    told = {"version": "2", "growth": ["500 rows joined, none moved."], "newer": ["R2 0.73 on 500 rows."]}
+    month = Judgement(sentences=["R2 0.73 on 500 rows."])
+    told = {"version": "2", "growth": ["500 rows joined, none moved."], "month": month}
     return retraining_page("orders-live", decision, estimates, checked("amount"), split="orders 1.1", **told).html()
 
 

@@ -68,24 +68,20 @@ class Reading:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict whether a month may be learnt from, a sentence of numbers for each figure; the figures by name."""
+    """The verdict on rows that joined: whether to learn from them, and why, in sentences; ``unclear`` if nothing tells.
+
+    ``series``: as metrics of a run, slope and error of each generation's new rows under the champion of its day, with
+    the ends of what a good one has. ``score``: of the champion on the new ``rows``, deciding nothing.
+    """
 
     verdict: Literal["sound", "unclear", "refused"] = "sound"
-    sentences: tuple[str, ...] = ()
-    figures: dict[str, Reading] = field(default_factory=dict)
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The figures and their ends as metrics of a run, month/slope and month/slope_low, where they are finite."""
-        return {
-            f"month/{figure}{'' if end == 'value' else f'_{end}'}": value
-            for figure, reading in self.figures.items()
-            for end, value in asdict(reading).items()
-            if isfinite(value)
-        }
+    sentences: list[str] = field(default_factory=list)
+    series: dict[str, dict[int, float]] = field(default_factory=dict)
+    score: float | None = None
+    rows: int = 0
 
 
-def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
+def judge(now: Month, earlier: Sequence[Month], target: str, generation: int = 0) -> Judgement:
     """Return the judgement of a month by a champion's figures of it, beside those of earlier rows that it had not seen.
 
     Refused where at most one good month in 960 has such a figure; unclear for few rows, or a champion that is too weak.
@@ -93,20 +89,26 @@ def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
     usable = [month for month in earlier if isfinite(month.spread.value) and isfinite(month.slope.se)]
     if now.rows < FEWEST_ROWS or not usable:
         what = f"{now.rows:,} new rows" if usable else "no earlier predictions of rows that the champion had not seen"
-        return Judgement("unclear", (f"The champion cannot judge the new rows: there are {what}.",))
+        return Judgement("unclear", [f"The champion cannot judge the new rows: there are {what}."])
     ends = {name: interval([getattr(month, name) for month in usable], getattr(now, name), PRIOR[name])
             for name in PRIOR}  # fmt: skip
     slope, usual = Reading(now.slope.value, *ends["slope"]), float(np.mean([month.spread.value for month in usable]))
     error = Reading(*(exp(min(value - usual, 700.0)) for value in (now.spread.value, *ends["spread"])))
     figures = {"slope": slope, "error": error}
+    series = {
+        f"month/{figure}{'' if end == 'value' else f'_{end}'}": {generation: value}
+        for figure, reading in figures.items()
+        for end, value in asdict(reading).items()
+        if isfinite(value)
+    }
     if not (slope.sound and error.sound):
-        wrong = tuple(_told(name, each, target) for name, each in figures.items() if not each.sound)
-        return Judgement("refused", wrong, figures)
+        wrong = [_told(name, each, target) for name, each in figures.items() if not each.sound]
+        return Judgement("refused", wrong, series)
     if slope.low <= 0:
         sentence = f"The champion is too weak to judge the new rows: the slope of {target} on what it predicts may be "
         sentence += f"{slope.low:.2g} to {slope.high:.2g} ({slope.value:.2g} came), and that of shuffled targets is 0."
-        return Judgement("unclear", (sentence,), figures)
-    return Judgement("sound", tuple(_told(name, each, target) for name, each in figures.items()), figures)
+        return Judgement("unclear", [sentence], series)
+    return Judgement("sound", [_told(name, each, target) for name, each in figures.items()], series)
 
 
 def _told(name: str, of: Reading, target: str) -> str:

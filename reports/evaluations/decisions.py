@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from evenfold.estimates.comparison import Comparison
+from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.estimates.results import Estimate, FoldScore
@@ -112,17 +113,21 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
 
 def retraining_page(
     name: str, decision: Decision, estimates: Sequence[Estimate], audit: Audit | None, checked: Audit | None = None, *,
-    version: str = "", growth: Sequence[str] = (), newer: Sequence[str] = (), split: str = "",
-    titles: tuple[str, str] = ("", ""), months: Mapping[str, Mapping[int, float]] | None = None,
-    unclear: Sequence[str] = (), origin: Origin | None = None,
+    version: str = "", growth: Sequence[str] = (), month: Judgement | None = None, split: str = "",
+    titles: tuple[str, str] = ("", ""), origin: Origin | None = None,
 ) -> Page:  # fmt: skip
     """Return the page of a retraining: what serves and what it scores, what was decided and why, the split, the rule.
 
     ``checked``: the audit of the new model. ``version``: a promoted champion's. ``growth``: what joined the split, and
-    ``newer``: what the champion scores on it. ``titles``: of the recipe that serves, which ``estimates`` are of, and of
-    the other. ``split``: its name and version. ``months``: figures of the new rows, by name and generation;
-    ``unclear``: why nobody could tell whether these are sound.
+    ``month``: the champion's judgement of it. ``titles``: of the recipe that serves, which ``estimates`` are of, and of
+    the other. ``split``: its name and version.
     """
+    month = month or Judgement()
+    unclear, newer = (month.sentences, []) if month.verdict == "unclear" else ([], [*month.sentences])
+    if month.score is not None:
+        metric = metric_of(decision.metric)
+        value = f"{metric.title} {metric.shown(month.score):.4g}"
+        newer.append(f"The champion of before has {value} on the {month.rows:,} new rows; it decides nothing.")
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     scores = Section("estimates", f"The scores of {titles[0] or 'the winner'}", [estimates_table(estimates)])
     return Page(
@@ -134,7 +139,7 @@ def retraining_page(
         findings=[*remarks("note", [decision.answer]), *remarks("warning", unclear), *remarks_of(audit),
                   *remarks_of(checked), *remarks_on(estimates), *remarks("note", newer)],
         sections=worded("split", "What joined the split", [words[:1].upper() + words[1:] for words in growth])
-        + pictured("months", month_pictures(months or {})),
+        + pictured("months", month_pictures(month.series)),
         details=[
             *([scores] if estimates else []), *worded("rule", "The rule", [decision.rule]), *checks_section(audit),
             *worded("model", "The new model", [*filter(None, checked.passed.values())] if checked else []),

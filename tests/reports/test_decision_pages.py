@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, choose, compare, fit_and_score
 from evenfold.estimates.comparison import Verdict as Compared
+from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import audit, decide
 from evenfold.reports import comparison_page, retraining_page, tuning_page
@@ -111,6 +112,7 @@ def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     warned = replace(estimates[0], warnings=("The model does no better than predicting the mean: R2 0 against 0.",))
     told = retraining_page("orders", decision, [warned], checks).findings
     assert warned.warnings[0] in [remark.message for remark in told]  # a champion that has learnt nothing is said so
-    weak = retraining_page("orders", decision, estimates, checks, unclear=["The champion is too weak to judge."])
+    month = Judgement("unclear", ["The champion is too weak to judge."])
+    weak = retraining_page("orders", decision, estimates, checks, month=month)
     assert (page.verdict, weak.verdict) == (Verdict.GOOD, Verdict.LOOK)
     assert (weak.findings[0].severity, weak.findings[0].message) == ("warning", "The champion is too weak to judge.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -22,7 +22,7 @@ from evenfold.manifests.growth.newcomers import TELLING
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Judged, SplitRef
+from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
 from evenfold.tasks.record.models.versions import EVALUATION, Tags, load_final, moved_code
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
@@ -143,31 +143,30 @@ class _New:
 def judge_month(
     split: SplitRef, champion: Champion | None, *, metric: str | None = None, arrival: Audit | None = None,
     run_id: str | None = None,
-) -> Judged:  # fmt: skip
+) -> Judgement:  # fmt: skip
     """Say whether the rows that joined ``split`` last, which the champion never saw, may be learnt from.
 
     The champion's recipe is fitted again on what it learnt from, so that nothing stored is loaded, and its out-of-fold
     predictions say what earlier rows were like. ``arrival``: what ``check_table`` found. ``run_id``: keeps the figures.
     """
     odd = [text for name, text in (arrival.passed if arrival else {}).items() if name in TELLING and text]
-    judgement, scored, rows = (Judgement(), None, 0) if champion is None else _by_champion(split, champion, metric)
+    judgement, series = Judgement() if champion is None else _by_champion(split, champion, metric), {}
     verdict = "unclear" if odd and judgement.verdict == "sound" else judgement.verdict
-    series: dict[str, dict[int, float]] = {}
-    if champion is not None and judgement.figures and run_id:
-        tracker, generation = tracker_of(split), int(split.version.partition(".")[2])
+    if champion is not None and judgement.series and run_id:
+        tracker = tracker_of(split)
         # Each figure and its ends: of the generations that led to the champion, and of this one.
-        for name, value in judgement.metrics.items():
+        for name, point in judgement.series.items():
             history = tracker.client.get_metric_history(champion.run_id, name) if champion.run_id else []
-            series[name] = {int(point.step): float(point.value) for point in history} | {generation: value}
+            series[name] = {int(each.step): float(each.value) for each in history} | point
         tracker.measured(run_id, series)
-    return Judged(verdict=verdict, sentences=[*judgement.sentences, *odd], series=series, score=scored, rows=rows)
+    return replace(judgement, verdict=verdict, sentences=[*judgement.sentences, *odd], series=series)
 
 
-def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tuple[Judgement, float | None, int]:
-    """Return the judgement, the score on the new rows where they can be scored, and how many were predicted."""
+def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> Judgement:
+    """Return the judgement, with the score on the new rows where they can be scored, and how many were predicted."""
     trained_on = champion.tags.get("evenfold.spec", "unknown")
     if trained_on == f"{split.name}@{split.version}":  # nothing joined since
-        return Judgement(), None, 0
+        return Judgement()
     line, _, generation = trained_on.rpartition(".")
     if champion.model is None:
         why = "it names no recipe"
@@ -183,7 +182,7 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
             # What joined between was judged when it did: good months of it would hide that the last one is broken.
             new = work.place[rows[born > max(int(generation), born.max() - 1)]]
             if not new.size:
-                return Judgement(), None, 0
+                return Judgement()
             seed, name = work.manifest.spec.seed, "the champion's recipe"
             with limited(problem.X.size):
                 old = work.place[rows[born <= int(generation)]]
@@ -196,8 +195,9 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
             scored = None
             with suppress(Exception):  # of a metric that is not defined on these rows
                 scored = score(str(metric), answered)
-            return judge(now, _earlier(work, champion, now.rows), problem.target), scored, new.size
-    return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",)), None, 0
+            earlier, joined = _earlier(work, champion, now.rows), int(split.version.partition(".")[2])
+            return replace(judge(now, earlier, problem.target, joined), score=scored, rows=int(new.size))
+    return Judgement("unclear", [f"The champion cannot judge the new rows: {why}."])
 
 
 def _recorded(champion: Champion | None) -> Recorded | None:

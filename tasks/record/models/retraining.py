@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenfold.estimates import Estimate, ModelSpec, Problem, metric_of
+from evenfold.estimates import Estimate, ModelSpec, Problem
+from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.manifests import Audit
 from evenfold.reports.evaluations.decisions import difference_words
@@ -17,7 +18,7 @@ from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
 from evenfold.splitters.errors import Displayed, SplitError
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, Outcome, Registered, SplitRef
+from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Outcome, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import Entry, coded, run_key, split_tags, unless_usual
@@ -55,7 +56,7 @@ class Retraining(Displayed, Outcome):
     registered: Registered | None
     run_id: str
     checked: Audit | None = None
-    judged: Judged = Judged()
+    judged: Judgement = Judgement()
     reused: bool = False
     estimates: list[Estimate] = []
     model: ModelSpec | None = None
@@ -109,20 +110,14 @@ class Retraining(Displayed, Outcome):
 
     def as_page(self) -> reports.Page:
         """Return the page of the decision."""
-        rows, month, split = self.growth, self.judged, self.split
+        rows, split = self.growth, self.split
         left = f"{rows.deleted:,} deleted, {rows.quarantined:,} quarantined"
         joined = f"{rows.added:,} rows joined, {rows.moved:,} moved, {left}: split_id {split.split_id}."
-        unclear = month.sentences if month.verdict == "unclear" else []
-        newer = [] if unclear else [*month.sentences]
-        if month.score is not None:
-            metric = metric_of(self.decision.metric)
-            value = f"{metric.title} {metric.shown(month.score):.4g}"
-            newer.append(f"The champion of before has {value} on the {month.rows:,} new rows; it decides nothing.")
         return reports.retraining_page(
             self.registered.name if self.registered else split.name, self.decision, self.estimates, self.audit,
             self.checked, version=self.registered.version if self.registered else "", growth=[joined, *rows.notes],
-            newer=newer, months=month.series, unclear=unclear, split=f"{split.name} {split.version}",
-            titles=self._titles, origin=reports.Origin(Path(split.data).name, self.run_id),
+            month=self.judged, split=f"{split.name} {split.version}", titles=self._titles,
+            origin=reports.Origin(Path(split.data).name, self.run_id),
         )  # fmt: skip
 
 

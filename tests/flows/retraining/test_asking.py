@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenfold.estimates.intervals.months import Judgement
 from evenfold.flows import GateError, Retraining
 from evenfold.flows.cli import app
 from evenfold.flows.outcomes import WaitingError
 from evenfold.manifests.audits.findings import Finding
 from evenfold.tasks import Home
-from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models import committing
 from evenfold.tasks.record.models.promoting import judge_month
 from small import BAD, GOOD, STEPS, champion, killed_before, named, registry, retrain
@@ -27,7 +27,7 @@ TOLD = "the champion is too weak."
 @pytest.fixture(autouse=True)
 def unclear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be able to tell whether a month is sound."""
-    monkeypatch.setattr(judge_month.fn, "fn", lambda *_, **__: Judged(verdict="unclear", sentences=[TOLD]))
+    monkeypatch.setattr(judge_month.fn, "fn", lambda *_, **__: Judgement(verdict="unclear", sentences=[TOLD]))
 
 
 def month(n: int = 80, **how: Any) -> Retraining:
@@ -95,7 +95,7 @@ def test_a_month_that_was_killed_after_a_yes_is_told_as_it_was_asked(
     assert not question.flow_run
     committing.give_answer(question, True, "so", "ada")
     killed_before(*STEPS["promoted"][:2], month)
-    monkeypatch.setattr(judge_month.fn, "fn", lambda *_, **__: Judged())  # as nothing joins any more
+    monkeypatch.setattr(judge_month.fn, "fn", lambda *_, **__: Judgement())  # as nothing joins any more
     outcome = month()
     assert outcome.compared in question.words
     assert (outcome.growth.added, outcome.judged.sentences, outcome.champion.version) == (20, [TOLD], "1")
@@ -166,7 +166,7 @@ def test_warnings_and_large_steps_are_doubts(first: Retraining) -> None:
     found = [Finding(check=each, severity=each, gate="passed", message=f"a {each}") for each in ("warning", "note")]
     step = replace(first.decision, winner="candidate", difference=0.2)
     outcome = first.model_copy(
-        update={"audit": first.audit.model_copy(update={"findings": found}), "decision": step, "judged": Judged()}
+        update={"audit": first.audit.model_copy(update={"findings": found}), "decision": step, "judged": Judgement()}
     )
     assert outcome.doubts(None, 0.2) == {"warning": "a warning"}
     assert set(outcome.doubts(outcome.audit, 0.1)) == {"warning", "ask_above"}

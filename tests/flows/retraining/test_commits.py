@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from evenfold.estimates.intervals.months import Judgement
 from evenfold.flows import GateError
 from evenfold.flows.cli import app
 from evenfold.manifests import verify
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, champion_as_of, roll_back, withdraw
-from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models.committing import settle_commits
 from evenfold.tasks.record.models.promoting import judge_month
 from mlflow.tracking import MlflowClient
@@ -79,7 +79,7 @@ def test_a_month_is_committed_when_it_was_judged_sound(home: Home, monkeypatch: 
     before, wrong = lying(home), rows(80).assign(y=lambda table: table["y"].where(table["id"] < 60, -table["y"]))
 
     def judged(verdict: Any, table: pd.DataFrame, **how: Any) -> Any:
-        told = Judged(verdict=verdict, sentences=["the new targets are turned round."])
+        told = Judgement(verdict=verdict, sentences=["the new targets are turned round."])
         with monkeypatch.context() as patched:
             patched.setattr(judge_month.fn, "fn", lambda *_, **__: told)
             return retrain("monthly", table, GOOD, **how)
