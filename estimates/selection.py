@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite, sqrt
@@ -219,6 +219,16 @@ def chosen_inside(
     if len(folds[0]) < 2 or not np.all(np.isfinite(folds)):
         return int(np.argmax(values))
     return simplest_near_best(folds, values)[0]
+
+
+def with_tested_past(pairs: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], n: int) -> list[int]:
+    """Return the splits, in time order, that train on rows which earlier ones test, and so can choose by something."""
+    judged, tested = [], np.zeros(n, dtype=bool)
+    for i, (train, test) in enumerate(pairs):
+        if tested[train].any():  # of the rows inside a gap the targets are not known yet
+            judged.append(i)
+        tested[test] = True
+    return judged
 
 
 def _values(evidences: Sequence[Evidence]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -26,6 +27,24 @@ from numpy.typing import NDArray
 from scipy import stats
 
 Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of folds and a seed
+
+
+def fold_counts(words: str) -> list[int]:
+    """Return the numbers of folds in 5..100 (eight, evenly apart), 5:50:5 or 5,10,20; raises SplitError for none."""
+    try:
+        match re.split(r"(\.\.|:)", words):
+            case [low, "..", high]:
+                numbers = sorted({int(low) + (int(high) - int(low)) * step // 7 for step in range(8)})
+            case [low, ":", high, ":", step]:
+                numbers = list(range(int(low), int(high) + 1, int(step)))
+            case _:
+                numbers = [int(part) for part in words.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 2:
+        write = "write 5..100, 5:100:5 (every fifth), or 5,10,20"
+        raise SplitError(f"--k {words!r} names no numbers of folds, which are 2 or more; {write}.")
+    return numbers
 
 
 def fold_count_study(

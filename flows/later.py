@@ -14,11 +14,11 @@ from evenfold.estimates import Confusion, FoldScore, ModelError, Problem
 from evenfold.estimates.metrics.record import Responses, confidence
 from evenfold.estimates.models.encoding import later_features
 from evenfold.estimates.models.fit import defined_scores, predictions_of, reason_with_advice
-from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
+from evenfold.manifests import StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.read import stamp
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
-from evenfold.splitters.errors import SplitError, cause_of, listed, shown
+from evenfold.splitters.errors import SplitError, cause_of, listed
 from evenfold.splitters.naming import changed
 from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final
@@ -122,7 +122,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     types = dict(work.manifest.spec.types)
     table = read_table(path, types=types).replace_schema_metadata(None).to_pandas()
     name = Path(path).name
-    doubts = _require_new(table, work.manifest, name, remedy) if remedy else []
+    doubts = work.manifest.require_new(table, name, remedy) if remedy else []
     require_columns([*work.problem.features], [str(column) for column in table.columns])
     X = later_features(table, work.problem.X)
     with running("plain"):
@@ -138,34 +138,10 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     return _Later(recipe, work, table, answers, name, content, doubts)
 
 
-def _require_new(table: pd.DataFrame, manifest: Manifest, name: str, remedy: str) -> list[str]:
-    """Raise SplitError where rows of the file are rows of the split; return what to say where nobody can tell."""
-    split = f"{manifest.name} {manifest.version}"
-    if manifest.keys is None or not {*manifest.spec.columns.key} <= {*table}:
-        return [f"{split} has no key that {name} holds: whether the model was trained on its rows cannot be told."]
-    overlap = manifest.lookup(table).rank >= 0
-    if overlap.any():
-        raise SplitError(
-            f"{int(overlap.sum()):,} of {overlap.size:,} rows of {name} are rows of {split}, which the model may "
-            f"have been trained on; leave them out, or {remedy}."
-        )
-    return []
-
-
 def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
     """Return the problem of the later rows: their targets, the classes that the model knows, its metrics."""
     training, spec = later.work.problem, later.work.manifest.spec
     require_columns([training.target], [str(name) for name in later.table.columns])
-    strange = [label for label in later.table[training.target].dropna().unique() if label not in training.classes]
-    if training.classes and strange:
-        raise ModelError(
-            f"target {training.target!r} holds {shown(repr(strange[0]))}, a class that the model was never shown; "
-            "leave those rows out, or train on some of them."
-        )
-    update: dict[str, object] = {"features": training.features, "exclude": (), "task": training.task}
-    update |= {"metrics": tuple(map(training.metric, metrics))} if metrics else {}
-    model = later.recipe.model.model_copy(update=update)
     names = [name for name in spec.columns.grouped if name in later.table]
     units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None
-    # What plays another role was no feature in training, and the features are named.
-    return Problem.of(later.table, model, training.target, groups=units, labels=training.classes)
+    return training.of_later(later.table, later.recipe.model, metrics, units)

@@ -22,7 +22,7 @@ from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fit
 
 from . import definitions
 from .outcomes import Planned, Step
-from .requests import Request, checked, judged_by, with_metric
+from .requests import Request, checked
 
 AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at the locked rows is never kept"
 
@@ -67,7 +67,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
         split, joins = growth.split.asked(spec), f"{amount(growth.added, 'row')} would join {spec.name} {before.name}"
         yield Step(name="split", reasons=[joins]) if growth.added else Step(name="split", n_cached=1)
     work = work_of(split, request.recipe)
-    recipe, metric = judged_by(work.problem, request.metric)
+    recipe, metric = work.problem.judged_by(request.metric)
     work = work_of(split, recipe)
     yield from _steps_on(request, split, work)
     if champion is None or champion.model is None:
@@ -75,7 +75,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
         return
     title, newer = f"version {champion.version}", champion.tags.get("evenfold.split_id") != split.split_id
     if champion.model.canonical() != work.problem.model.canonical():
-        theirs = work_of(split, with_metric(champion.model, metric))
+        theirs = work_of(split, champion.model.with_metric(metric))
         yield _fits(request, split, theirs).model_copy(update={"name": "champion"})
         why = f"the candidate is compared with {title} by {metric_of(metric).title}"
     else:

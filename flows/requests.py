@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
-from evenfold.estimates import ModelSpec, Problem
+from evenfold.estimates import ModelSpec
 from evenfold.estimates.models.problem import predicts_classes
 from evenfold.manifests import SplitSpec, explain, read_manifest, specification
 from evenfold.manifests.plan import check_columns, default_strategy
@@ -120,7 +120,7 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
     spec = manifest.spec if manifest else request.specification
     if manifest is None:
         check_columns(data, spec)
-    recipe, _ = judged_by(check_model(data, spec, request.recipe), fields.get("metric"))
+    recipe, _ = check_model(data, spec, request.recipe).judged_by(fields.get("metric"))
     locks = manifest.in_use.locked.size if manifest else require_splittable(spec, from_anywhere(data)).locks
     if fields.get("on") == "holdout" and not locks:
         raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
@@ -152,19 +152,3 @@ def require_used(request: Request) -> None:
             raise SplitError(f"{listed(names, most=99)} {are} of no use for {what}; leave {them} out.")
     if looks and not reason:
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
-
-
-def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
-    """Return the problem's model and the metric that judges it, as it is named for the target: by default its first.
-
-    A metric that the model does not name is one of the returned model's. ModelError for one that cannot score the
-    target.
-    """
-    model = problem.model
-    name = model.metrics[0] if metric is None else problem.metric(metric)
-    return with_metric(model, name), name
-
-
-def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
-    """Return the recipe, scored by ``metric`` as well."""
-    return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})

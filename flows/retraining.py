@@ -40,7 +40,7 @@ from . import definitions
 from .evaluation import check_evaluation, evaluated, refused, stop_where_failed
 from .flow import flow
 from .outcomes import Evaluation, GateError, SplitOutcome, WaitingError
-from .requests import Request, judged_by, with_metric
+from .requests import Request
 from .splitting import recorded, say_extended
 
 NewModel = tuple[ModelSpec, FinalModel, Evaluation]  # the recipe that won, its final model, and its evaluation
@@ -85,7 +85,7 @@ def retrain(request: Request) -> Retraining:
         growth, arrival = _grown(request, str(staged), champion)
         split = growth.split.asked(spec)
         problem = work_of(split, recipe).problem
-        _, metric = judged_by(problem, request.metric)
+        _, metric = problem.judged_by(request.metric)
         name = request.registered_name or split.name
         return _taken_up(Course(split, growth, arrival, problem.model, name, metric, request))
     finally:
@@ -154,7 +154,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         return _committed(course, held, outcome)
     recipe, winner = course.candidate, candidate
     if victor and victor.model and victor.model.canonical() != course.candidate.canonical():
-        recipe, winner = victor.model, course.evaluated(with_metric(victor.model, course.metric))
+        recipe, winner = victor.model, course.evaluated(victor.model.with_metric(course.metric))
     outcome = outcome.model_copy(update={"estimates": winner.estimates, "model": winner.model})
     if victor and not decision.promote:  # it would be the champion's own model
         return _committed(course, held, outcome)
@@ -267,7 +267,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
     if champion.model is None:
         raise _undecided(champion, "it names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id
-    moved, measured = versions.moved_code(champion), with_metric(champion.model, course.metric)
+    moved, measured = versions.moved_code(champion), champion.model.with_metric(course.metric)
     if not moved and champion.model.canonical() == course.candidate.canonical():
         fingerprint = work_of(course.split, course.candidate).fingerprint
         return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from math import nan
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from evenfold.estimates import Choice, EvaluationError, ModelSpec, choose, choose_by_draws, chosen_inside
-from evenfold.estimates.selection import configurations
+from evenfold.estimates import Choice, EvaluationError, choose, choose_by_draws, chosen_inside
+from evenfold.estimates.selection import configurations, with_tested_past
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.outcomes import Evaluated, NestedChoice, SplitRef, Tried
@@ -23,7 +22,7 @@ from . import definitions
 from .evaluation import Fits, fit_splits, look_at_holdout, require_level_gap
 from .flow import flow
 from .outcomes import Tuning
-from .requests import Request, checked, judged_by
+from .requests import Request, checked
 from .splitting import split_of
 
 
@@ -36,16 +35,11 @@ class Trial:
     evaluated: Evaluated
 
 
-def with_params(recipe: ModelSpec, params: dict[str, object]) -> ModelSpec:
-    """Return the recipe with a configuration's parameters put over its own."""
-    return recipe.model_copy(update={"params": {**recipe.params, **params}})
-
-
 def check_tuning(request: Request) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
     (first,) = configurations(request.grid, 1, 0)
     name, recipe = checked(request)
-    with_params(recipe, first).build(0)  # which takes them, or says what it takes
+    recipe.with_params(first).build(0)  # which takes them, or says what it takes
     return name
 
 
@@ -58,11 +52,11 @@ def tune(request: Request) -> Tuning:
     if request.nested:
         _require_nestable(ref, work)
     tried = configurations(request.grid, request.n_random, work.manifest.spec.seed)
-    recipe, metric = judged_by(work.problem, request.metric)
+    recipe, metric = work.problem.judged_by(request.metric)
     trials = []
     for number, params in enumerate(tried, start=1):
         with saying(f"configuration {number} of {len(tried)}"), setting(SAY, lambda *_: None):
-            fits = fit_splits(ref, with_params(recipe, params), interval=interval, time_limit=request.time_limit)
+            fits = fit_splits(ref, recipe.with_params(params), interval=interval, time_limit=request.time_limit)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
         trials.append(Trial(params, fits, fits.evaluated(interval=interval, level=level)))
@@ -101,7 +95,7 @@ def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request)
     work, n = work_of(split, trials[0].fits.model), split.n_splits
     if work.in_time_order:  # by predictions of the training rows that were made when those were the future
         predictions = [trial.evaluated.predictions for trial in trials]
-        judged = _with_tested_past(split, work)
+        judged = with_tested_past(map(work.pair, split.splits()), work.problem.n)
         inside = {
             i: [frame[frame["row"].isin(work.pair(i)[0])] for frame in (frame_of(files[:i]) for files in predictions)]
             for i in judged
@@ -125,24 +119,13 @@ def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request)
     return NestedChoice(splits=judged, chosen=chosen, estimates=estimates)
 
 
-def _with_tested_past(split: SplitRef, work: Work) -> list[int]:
-    """Return the splits in time order that train on rows which earlier ones test, and so can choose by something."""
-    judged, tested = [], np.zeros(work.problem.n, dtype=bool)
-    for i in split.splits():
-        train, test = work.pair(i)
-        if tested[train].any():  # of the rows inside a gap the targets are not known yet
-            judged.append(i)
-        tested[test] = True
-    return judged
-
-
 def _require_nestable(split: SplitRef, work: Work) -> None:
     """Raise SplitError where nothing can be chosen inside the folds, before anything is fitted."""
     if split.kind != "draws" and split.in_blocks:
         raise SplitError(f"nested tuning chooses in every fold, and there are {split.n_splits:,}; use 1,000 at most.")
     if not work.in_time_order:
         require_inner(work)
-    elif not _with_tested_past(split, work):
+    elif not with_tested_past(map(work.pair, split.splits()), work.problem.n):
         raise SplitError(
             f"no split trains on a row that an earlier one tests ({split.n_splits:,} splits), so there is nothing to "
             "choose by inside them; use a shorter gap, or more or longer splits."

@@ -289,6 +289,22 @@ class Manifest(Displayed):
         theirs = table if self.keys is None else key_table(table, self.spec, self.types)
         return Lookup(self.keys, theirs, np.flatnonzero(self.status == DELETED), self.n, self.waiting)
 
+    def require_new(self, table: Any, name: str, remedy: str) -> list[str]:
+        """Raise SplitError where rows of a table are the split's; return what to say where nobody can tell.
+
+        ``name``: of the table. ``remedy``: what would work for rows that are known, beside leaving them out.
+        """
+        split = f"{self.name} {self.version}"
+        if self.keys is None or not {*self.spec.columns.key} <= {*table}:
+            return [f"{split} has no key that {name} holds: whether the model was trained on its rows cannot be told."]
+        overlap = self.lookup(table).rank >= 0
+        if overlap.any():
+            raise SplitError(
+                f"{int(overlap.sum()):,} of {overlap.size:,} rows of {name} are rows of {split}, which the model may "
+                f"have been trained on; leave them out, or {remedy}."
+            )
+        return []
+
     def as_cv(self, frame: Any, rows: WhichRows = "all", *, calibration: bool = False) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evenfold.splitters.errors import amount
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from evenfold.manifests import Header
+
     from .page import Page
 
+Record = Mapping[str, str | int]  # of something that is kept, the cells of its line by the heads of their columns
 STYLES = {"failed": "bold red", "error": "bold red", "warning": "yellow", "note": ""}
 
 
@@ -69,7 +74,53 @@ class Words(Console):
         if place is not None:
             self.say(f"  page {place}")
 
+    def show_header(self, header: Header, page: Path | None = None) -> None:
+        """Print a manifest's header: what was asked, its identity, and how many rows are where.
+
+        ``page``: where the page of the split was written.
+        """
+        spec, kind = header["spec"], header["kind"]
+        of = amount(header["n_rows"], "row"), amount(header["n_splits"], "draw" if kind == "draws" else "split")
+        self.say(f"{header['name']} {header['version']}: {header['algorithm']['name']}, {', '.join(of)}", "bold")
+        asked = spec.get("columns", {}) | spec
+        words = [f"{name} {written(asked[name])}" for name in asked if name not in ("columns", "name", "strategy")]
+        joined = [f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"]]
+        facts = {
+            "asked": ", ".join(words), "split_id": header["split_id"], "plan_id": header["plan_id"],
+            "fingerprint": header["fingerprint"], "parent": header["parent_split_id"],
+            "generations": ", ".join(joined[1:] and joined), "page": page and str(page),
+        }  # fmt: skip
+        self.tell([[name, fact] for name, fact in facts.items() if fact], left=2)
+        meanings = {-1: "never tested", -2: "locked", -3: "excluded"}
+        meanings |= {part["code"]: part["name"] for part in header["parts"]}
+        meanings |= {"draws": {0: "may be drawn"}, "pairs": {0: "in use"}}.get(kind, {})
+        counts = [[meanings.get(int(code), f"fold {code}"), f"{rows:,}"] for code, rows in header["counts"].items()]
+        if counts:  # of some thousand folds none are kept
+            self.tell([["fold or part", "rows"], *counts])
+
+    def show_records(self, listed: Mapping[str, Sequence[Record]], most: int | None = None) -> None:
+        """Print a table of each kind of record that there are any of, the ``most`` newest, and how many are older."""
+        for kind, records in listed.items():
+            if newest := records[:most]:
+                head = [kind, *list(newest[0])[1:]]
+                self.tell([head, *([_cell(*each) for each in row.items()] for row in newest)], len(head), indent=0)
+                older = len(records) - len(newest)
+                self.say(f"and {older:,} older {kind}: evenfold list --all\n" if older else "")
+
     def on_broken_pipe(self) -> None:
         """Go on in silence where nobody reads any more, as behind ``| head``: the exit code stays the command's own."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def written(value: object) -> str:
+    """Return a value of a specification in a word or two."""
+    if isinstance(value, dict):
+        return " ".join(f"{name}={each}" for name, each in value.items())
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _cell(name: str, value: str | int) -> str:
+    if name == "when":
+        return datetime.fromisoformat(str(value)).strftime("%d %b %Y %H:%M")
+    return f"{value:,}" if isinstance(value, int) else value[:8] if name in ("id", "run") else value

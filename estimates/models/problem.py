@@ -237,6 +237,33 @@ class Problem:
         """Return a metric, or its alias, as it is named for this target; raises ModelError if it cannot score that."""
         return named_for([name], self.task, self.classes, self.model.positive)[0]
 
+    def judged_by(self, metric: str | None) -> tuple[ModelSpec, str]:
+        """Return the model, scored by ``metric`` as well, and its name for this target: by default the model's first.
+
+        Raises ModelError for one that cannot score the target.
+        """
+        name = self.model.metrics[0] if metric is None else self.metric(metric)
+        return self.model.with_metric(name), name
+
+    def of_later(
+        self, table: pd.DataFrame, model: ModelSpec, metrics: Sequence[str] | None, groups: Any = None
+    ) -> Problem:
+        """Return the problem of rows that came later: the same target, features and classes; ``groups`` as in ``of``.
+
+        ``model``: the recipe as it was asked for; ``metrics``: others than its own. Raises ModelError for a class that
+        the model was never shown.
+        """
+        strange = [label for label in table[self.target].dropna().unique() if label not in self.classes]
+        if self.classes and strange:
+            raise ModelError(
+                f"target {self.target!r} holds {shown(repr(strange[0]))}, a class that the model was never shown; "
+                "leave those rows out, or train on some of them."
+            )
+        update: dict[str, object] = {"features": self.features, "exclude": (), "task": self.task}
+        update |= {"metrics": tuple(map(self.metric, metrics))} if metrics else {}
+        # What plays another role was no feature in training, and the features are named.
+        return Problem.of(table, model.model_copy(update=update), self.target, groups=groups, labels=self.classes)
+
 
 def _named(column: Any) -> list[str]:
     return [column] if isinstance(column, str) else []

@@ -244,6 +244,14 @@ class ModelSpec(BaseModel):
         filled = {"task": task, "estimator": self.estimator or estimator, "metrics": self.metrics or metrics}
         return self.model_copy(update=filled)
 
+    def with_metric(self, metric: str) -> ModelSpec:
+        """Return the specification, scored by ``metric`` as well."""
+        return self if metric in self.metrics else self.model_copy(update={"metrics": (*self.metrics, metric)})
+
+    def with_params(self, params: Params) -> ModelSpec:
+        """Return the specification with parameters put over its own, as a configuration has them."""
+        return self.model_copy(update={"params": self.params | params})
+
     def simplest(self) -> ModelSpec:
         """Return the specification that its estimator, as an object, would have: one key, and no default parameter."""
         if not isinstance(imported(str(self.estimator), untrusted.ESTIMATOR), type):

@@ -90,11 +90,7 @@ def verify(manifest: ManifestFolder) -> Answer:
         damages = [manifests.Damage(file="looks", message=sentence) for sentence in sentences]
         update = {"intact": not damages, "damages": damages, "proved": [*verification.proved, *proved]}
         verification = verification.model_copy(update=update)
-    lines = [f"{verification.folder}: {'intact' if verification.intact else 'damaged'}"]
-    lines += [f"  damaged  {damage.message}" for damage in verification.damages]
-    lines += [f"  proved   {each}" for each in verification.proved]
-    lines += [f"  not proved: {each}" for each in verification.not_proved]
-    return Answer(verification, "\n".join(lines), failed=not verification.intact)
+    return Answer(verification, verification.summary, failed=not verification.intact)
 
 
 def diff(
@@ -107,8 +103,7 @@ def diff(
     Example: evenfold diff .evenfold/splits/flights/1.0 .evenfold/splits/flights/1.1
     """
     difference = manifests.diff(manifests.read_manifest(a), manifests.read_manifest(b), data)
-    head = f"{difference.a} -> {difference.b}: {'the same split' if difference.same else 'another split'}"
-    return Answer(difference, "\n  ".join([head, *difference.sentences]))
+    return Answer(difference, difference.summary)
 
 
 def export(
@@ -196,32 +191,4 @@ def show(
         origin = reports.Origin(Path(data).name if data else "")
         page = reports.report_html(split, manifests.measure(split, data), data, findings, origin)
         manifests.write_whole(report, page)
-    return Answer(header, partial(_print_header, report=report))
-
-
-def _print_header(out: Words, header: manifests.Header, report: Path | None) -> None:
-    spec, kind = header["spec"], header["kind"]
-    size = f"{amount(header['n_rows'], 'row')}, {amount(header['n_splits'], 'draw' if kind == 'draws' else 'split')}"
-    out.say(f"{header['name']} {header['version']}: {header['algorithm']['name']}, {size}", "bold")
-    request = spec.get("columns", {}) | spec
-    words = [f"{name} {_written(request[name])}" for name in request if name not in ("columns", "name", "strategy")]
-    joined = [f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"]]
-    facts = {
-        "asked": ", ".join(words), "split_id": header["split_id"], "plan_id": header["plan_id"],
-        "fingerprint": header["fingerprint"], "parent": header["parent_split_id"],
-        "generations": ", ".join(joined[1:] and joined), "page": report and str(report),
-    }  # fmt: skip
-    out.tell([[name, fact] for name, fact in facts.items() if fact], left=2)
-    parts = {part["code"]: part["name"] for part in header["parts"]}
-    meanings = {-1: "never tested", -2: "locked", -3: "excluded"} | parts
-    meanings |= {"draws": {0: "may be drawn"}, "pairs": {0: "in use"}}.get(kind, {})
-    counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
-    if counts:  # of some thousand folds none are kept
-        out.tell([["fold or part", "rows"], *counts])
-
-
-def _written(value: object) -> str:
-    """Return a value of a specification in a word or two."""
-    if isinstance(value, dict):
-        return " ".join(f"{name}={each}" for name, each in value.items())
-    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+    return Answer(header, partial(Words.show_header, page=report))

@@ -243,19 +243,8 @@ def list_(
     listed |= {"models": recorded_models(home) if looks else []}
 
     def show(out: Words, _: object) -> None:
-        for kind, rows in listed.items():
-            if newest := rows if every else rows[:20]:
-                head = [kind, *list(newest[0])[1:]]
-                out.tell([head, *([_cell(*each) for each in row.items()] for row in newest)], len(head), indent=0)
-                older = len(rows) - len(newest)
-                out.say(f"and {older:,} older {kind}: evenfold list --all\n" if older else "")
+        out.show_records(listed, None if every else 20)
         if not any(listed.values()):
             out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
 
     return Answer(listed, show)
-
-
-def _cell(name: str, value: str | int) -> str:
-    if name == "when":
-        return datetime.fromisoformat(str(value)).strftime("%d %b %Y %H:%M")
-    return f"{value:,}" if isinstance(value, int) else value[:8] if name in ("id", "run") else value

@@ -12,6 +12,7 @@ from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Planned, Segments, SplitOutcome, Tuning
 from evenfold.manifests import Audit, StoredManifest
 from evenfold.reports import audit_page
+from evenfold.reports.evaluations.decisions import audit_advice
 from evenfold.reports.evaluations.words import score_text
 from evenfold.reports.terminal import Words
 from evenfold.reports.texts import top_of_split
@@ -62,12 +63,8 @@ def from_here(place: str | Path) -> str:
 def show_audit(console: Words, audit: Audit) -> None:
     """Print what an audit came to, and how what is no fault is ignored."""
     console.show(audit_page(audit))
-    silent = next((finding for finding in audit.findings if finding.code and finding.severity != "note"), None)
-    if silent:
-        words = f"No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'"
-        console.say(f"  {words}")
-    if audit.not_asked:
-        console.say(f"  nothing to check: {'; '.join(dict.fromkeys(audit.not_asked.values()))}.")
+    for sentence in audit_advice(audit):
+        console.say(f"  {sentence}")
 
 
 def show_outcome(console: Words, outcome: Evaluation | Segments | LaterScore | Tuning | Retraining) -> None:

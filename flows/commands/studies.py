@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -151,20 +150,9 @@ def folds(
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
-    try:
-        match re.split(r"(\.\.|:)", counts):
-            case [low, "..", high]:  # eight, evenly apart
-                numbers = sorted({int(low) + (int(high) - int(low)) * step // 7 for step in range(8)})
-            case [low, ":", high, ":", step]:
-                numbers = list(range(int(low), int(high) + 1, int(step)))
-            case _:
-                numbers = [int(part) for part in counts.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 2:
-        write = "write 5..100, 5:100:5 (every fifth), or 5,10,20"
-        raise SplitError(f"--k {counts!r} names no numbers of folds, which are 2 or more; {write}.")
-    about = {"counts": numbers, "seed": seed or 0, "strategy": strategy}
+    from evenfold.estimates.studies import fold_counts
+
+    about = {"counts": fold_counts(counts), "seed": seed or 0, "strategy": strategy}
     return _told(data, "number of folds", estimates.fold_count_study, about, output, fields)
 
 

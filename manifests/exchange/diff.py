@@ -63,6 +63,12 @@ class Difference(Strict):
     changes: list[Change] = []
     sentences: list[str] = []
 
+    @property
+    def summary(self) -> str:
+        """Say whether they are the same split, and in a line each what differs."""
+        head = f"{self.a} -> {self.b}: {'the same split' if self.same else 'another split'}"
+        return "\n  ".join([head, *self.sentences])
+
 
 def diff(a: Any, b: Any, data: Any = None) -> Difference:
     """Return what differs from ``a`` to ``b``; with ``data`` (a file or a frame) also by class of the target.

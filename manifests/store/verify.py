@@ -43,6 +43,14 @@ class Verification(Strict):
     not_proved: list[str] = []
     damages: list[Damage] = []
 
+    @property
+    def summary(self) -> str:
+        """Say in a line each what is damaged, what was proved and what was not."""
+        lines = [f"{self.folder}: {'intact' if self.intact else 'damaged'}"]
+        lines += [f"  damaged  {damage.message}" for damage in self.damages]
+        lines += [f"  proved   {each}" for each in self.proved]
+        return "\n".join(lines + [f"  not proved: {each}" for each in self.not_proved])
+
 
 def verify(folder: Any) -> Verification:
     """Return whether a manifest, in ``folder`` or of whatever names a split, is what was written, and where not.

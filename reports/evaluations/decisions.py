@@ -207,6 +207,14 @@ def look_page(
     )  # fmt: skip
 
 
+def audit_advice(audit: Audit) -> list[str]:
+    """Return how what is no fault is ignored, and what there was nothing to check about, in a sentence each."""
+    silent = next((each.code for each in audit.findings if each.code and each.severity != "note"), "")
+    how = f"No fault here? Ignore it and say why, in three words or more: --ignore {silent}='...'"
+    nothing = f"nothing to check: {'; '.join(dict.fromkeys(audit.not_asked.values()))}."
+    return ([how] if silent else []) + ([nothing] if audit.not_asked else [])
+
+
 def audit_page(audit: Audit) -> Page:
     """Return the page of an audit: its findings, errors first, every check in a sentence, and how much audits find."""
     kinds = {"passed": audit.passed, "failed": audit.failed, "had nothing to check": audit.not_asked}

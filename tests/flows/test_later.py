@@ -11,7 +11,7 @@ import pytest
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.flows import Evaluation, evaluate, retrain, tune
 from evenfold.flows.cli import app
-from evenfold.flows.later import _require_new, predict_later, score_later
+from evenfold.flows.later import predict_later, score_later
 from evenfold.flows.outcomes import LaterScore
 from evenfold.manifests import decide
 from evenfold.splitters import SplitError
@@ -207,12 +207,12 @@ def test_a_key_of_which_later_rows_lack_a_column_does_not_tell_them_either() -> 
     spec = {"name": "visits", "columns": {"key": ["patient", "visit"]}, "strategy": "KFold", "params": {"n_splits": 2}}
     manifest = decide(spec, visits)
     later = visits.assign(visit=[3, 3, 3, 3], patient=range(4))
-    assert _require_new(later, manifest, "june.csv", "wait") == []
+    assert manifest.require_new(later, "june.csv", "wait") == []
     with pytest.raises(SplitError, match=r"^1 of 4 rows of june.csv are rows of visits 1\.0"):
-        _require_new(later.assign(patient=[1, 2, 3, 4], visit=[2, 3, 3, 3]), manifest, "june.csv", "wait")
+        manifest.require_new(later.assign(patient=[1, 2, 3, 4], visit=[2, 3, 3, 3]), "june.csv", "wait")
     told = "visits 1.0 has no key that june.csv holds: whether the model was trained on its rows cannot be told."
     for lacking in (later.drop(columns="visit"), later[["y"]]):
-        assert _require_new(lacking, manifest, "june.csv", "wait") == [told]
+        assert manifest.require_new(lacking, "june.csv", "wait") == [told]
 
 
 def test_a_metric_that_is_asked_of_later_rows_is_of_the_class_that_the_recipe_calls_positive(shared_home: Home) -> None:
