@@ -27,6 +27,7 @@ MOST_FOLDS = 10  # of which it is measured: the first ones, for more would say t
 MOST_CLASSES, MOST_COUNTED = 20, 10  # of a confusion matrix, and of one whose counts are metrics of a run
 FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")  # of a FoldScore, beside its scores
 BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}  # the figures of a run that are called otherwise
+TOLD = ("metric", "method", "value", "sd", "se", "pooled", "apparent", "n_splits")  # of an Estimate, in a table
 
 
 def in_percent(level: float) -> str:
@@ -290,6 +291,14 @@ def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
             for name, column in measured.items()]  # fmt: skip
     table = pd.DataFrame(rows, columns=["feature", "mean", "sd", "least", "most", "folds"])
     return table.sort_values("mean", ascending=False, kind="stable", ignore_index=True)
+
+
+def figures_of(estimate: Estimate | None, figures: Sequence[str] = TOLD) -> dict[str, object]:
+    """Return figures of an estimate and the ends of its interval, by name; None for what there is not."""
+    interval = estimate and estimate.interval
+    return {each: getattr(estimate, each, None) for each in figures} | {
+        end: getattr(interval, end, None) for end in ("low", "high")
+    }
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 from evenfold.estimates import Choice, Comparison, Confusion, Estimate, FoldScore, ModelSpec
+from evenfold.estimates.results import figures_of
 from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.reports.evaluations.page import confusion_section
 from evenfold.reports.evaluations.pictures import importance_words
-from evenfold.reports.evaluations.words import encoding_words, kept_promises, look_words, notes_of, scores_line
+from evenfold.reports.evaluations.words import (
+    encoding_words,
+    kept_promises,
+    left_out_words,
+    look_words,
+    notes_of,
+    scores_line,
+)
 from evenfold.reports.texts import top_of_split
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.errors import Displayed, EvenfoldError, amount
@@ -23,8 +29,6 @@ from evenfold.tasks.record.tracker import tracker_of
 
 from evenfold import flows, reports
 
-FIGURES = ("metric", "method", "value", "sd", "se", "pooled", "apparent", "n_splits")
-
 
 class GateError(EvenfoldError, RuntimeError):
     """A gate of the audit failed: nothing was trained, compared or promoted."""
@@ -32,22 +36,6 @@ class GateError(EvenfoldError, RuntimeError):
 
 class WaitingError(GateError):
     """A person was asked, and has not answered yet: the same request goes on once there is an answer."""
-
-
-def _came_to(audit: Audit | None) -> list[str]:
-    """Return what an audit came to, and the sentence of each error and warning; nothing where there was none."""
-    if audit is None:
-        return []
-    bad = [finding.message for finding in audit.findings if finding.severity != "note"]
-    return [f"audit: {audit.summary.partition(': ')[2]}", *bad]
-
-
-def _row(estimate: Estimate | None, figures: Sequence[str]) -> dict[str, object]:
-    """Return figures of an estimate and the ends of its interval, None for what there is not."""
-    interval = estimate and estimate.interval
-    return {each: getattr(estimate, each, None) for each in figures} | {
-        end: getattr(interval, end, None) for end in ("low", "high")
-    }
 
 
 def _fits(n: int, n_cached: int) -> str:
@@ -68,7 +56,8 @@ class SplitOutcome(Displayed, Outcome):
         """The split and what its audit found, in one line."""
         split = self.split
         what = f"{split.n_rows:,} rows, {split.n_splits:,} splits ({split.strategy}), id {split.split_id[:12]}"
-        return "; ".join([f"Split {split.name} {split.version}: {what}", *_came_to(self.audit)])
+        found = self.audit.sentences if self.audit else []
+        return "; ".join([f"Split {split.name} {split.version}: {what}", *found])
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
@@ -169,7 +158,7 @@ class Evaluation(Measured):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the estimates as a table: metric, method, value, the ends of the interval, and so on, in columns."""
-        return pd.DataFrame([_row(estimate, FIGURES) for estimate in self.estimates])
+        return pd.DataFrame(map(figures_of, self.estimates))
 
     def folds(self) -> pd.DataFrame:
         """Return the test scores of each fold or draw as a table, with how many rows it trains on and tests."""
@@ -202,17 +191,13 @@ class Evaluation(Measured):
     def summary(self) -> str:
         """The model, the split, every score, what is doubtful about them, and the columns left out, in one line."""
         warnings = [warning.removesuffix(".") for estimate in self.estimates for warning in estimate.warnings]
-        return self.scored(*dict.fromkeys(warnings), self._left_out_words, *_came_to(self.audit))
+        found = self.audit.sentences if self.audit else []
+        return self.scored(*dict.fromkeys(warnings), left_out_words(self.left_out), *found)
 
     @property
     def beside(self) -> list[str]:
         """The number of its fits, their time, and where it was made anew for that, which code has changed."""
         return [f"{_fits(self.n_fits, self.n_cached)}, {self.seconds:.0f} s", *([self.since] if self.since else [])]
-
-    @property
-    def _left_out_words(self) -> str:
-        columns = [f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in self.left_out.items()]
-        return f"{amount(len(columns), 'column')} left out: {', '.join(columns)}" if columns else ""
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
@@ -226,7 +211,7 @@ class Evaluation(Measured):
             importance_words(self.scores, self.model.metrics[0]),
             encoding_words(self.encoded),
             *notes_of(self.estimates),
-            self._left_out_words,
+            left_out_words(self.left_out),
         ]
         lead = f"{'The locked rows' if self.look else rows}, {amount(len(self.features), 'feature')}."
         came = [state for state in self.states if state != "failed"]  # the others have no score
@@ -255,7 +240,7 @@ class Segments(Displayed, Outcome):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each segment: its rows, audit, split, why it failed, metric, value, ends of the interval."""
-        scores = [_row(each.estimate, ("metric", "value")) for each in self.segments]
+        scores = [figures_of(each.estimate, ("metric", "value")) for each in self.segments]
         about = [each.model_dump(exclude={"estimate"}) for each in self.segments]
         return pd.DataFrame([of | score for of, score in zip(about, scores, strict=True)])
 

@@ -114,13 +114,10 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
 
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     interval, draws = request.interval, split.kind == "draws"
-    blocks = split.blocks() if split.in_blocks else []
-    keys = [(last - first, key_of_fit(work, (first, last))) for first, last in blocks]
-    keys += [] if blocks else [(1, key_of_fit(work, i)) for i in split.splits()]
     states: list[FoldState] = []
-    for n, key in keys:
-        hit = not request.refresh and ready(f"score/{key}") is not None
-        states += ["cached" if hit else "waiting"] * n
+    for i in split.blocks() if split.in_blocks else split.splits():
+        hit = not request.refresh and ready(f"score/{key_of_fit(work, i)}") is not None
+        states += ["cached" if hit else "waiting"] * (i[1] - i[0] if isinstance(i, tuple) else 1)
     n_further = len(further_pairs(work, interval))
     beside = [key_of_fit(work, "all rows")] if draws else []
     beside += [key_of_fit(work, i, interval) for i in range(n_further)]

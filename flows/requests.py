@@ -104,12 +104,10 @@ class Request(BaseModel):
     @cached_property
     def recipe(self) -> ModelSpec:
         """The recipe, with the fields put over it that are given: all but None, also what is empty."""
-        base, fields = ModelSpec.of(self.model), self.of(groups.RecipeFields)
-        fields["params"] = None if (params := fields.pop("model_params")) is None else {**base.params, **params}
-        if (importance := self.parameters.get("importance", "auto")) != "auto":
-            fields["importance"] = importance
-        values = {name: value for name, value in fields.items() if value is not None}
-        return ModelSpec.of(base.model_dump(exclude_unset=True) | values) if values else base
+        fields = self.of(groups.RecipeFields)
+        params, importance = fields.pop("model_params"), self.parameters.get("importance", "auto")
+        fields |= {"params": params, "importance": None if importance == "auto" else importance}
+        return ModelSpec.of(self.model).with_fields(**fields)
 
 
 def checked(request: Request) -> tuple[str, ModelSpec]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -112,12 +111,7 @@ def adopt(data: Any, folds: Any, *, engine: Engine = "prefect", **fields: Unpack
     ``folds``: the ``cv`` that a team's code splits by, a column, an array, pairs, or a file; see
     ``evenfold.manifests.adopt``. ``extend`` and ``retrain`` grow it from there: no row moves. Raises SplitError.
     """
-    bound = inspect.signature(adopt).bind(data, folds, **fields)
-    bound.apply_defaults()
-    values = bound.arguments
-    roles = {role: values[role] for role in ("key", "target", "group", "time")}
-    about = {"name": values["name"], "missing_group": values["missing_group"]}
-    rows, spec = given_folds(data, folds, values["params"], values["seed"], roles, **about)
+    rows, spec = given_folds(data, folds, **fields)
     return split(rows, spec, engine=engine)
 
 

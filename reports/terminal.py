@@ -1,15 +1,22 @@
-"""Pages at a terminal; on anything else the same words without colour."""
+"""Pages and progress at a terminal; on anything else the same words without colour.
+
+Lines are as wide as the terminal; where nobody reads, as behind a pipe, as long as they are.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenfold.splitters.errors import amount
+from rich import progress as signs
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -22,6 +29,48 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, str | int]  # of something that is kept, the cells of its line by the heads of their columns
 STYLES = {"failed": "bold red", "error": "bold red", "warning": "yellow", "note": ""}
+
+
+def output() -> Words:
+    """Return where results go; COLUMNS says how wide it is, also where it is piped; else no line is broken."""
+    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return Words(width=None if is_known else 1_000_000, highlight=False, emoji=False, markup=False)
+
+
+def errors() -> Console:
+    """Return where progress and errors go."""
+    return Console(stderr=True, soft_wrap=True, highlight=False, emoji=False, markup=False)
+
+
+@contextmanager
+def progress(command: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show that a command is under way: a bar of its steps on a terminal, elsewhere a line for each that takes 2 s.
+
+    Yields what is told of each step: its name, and how much of how much is done.
+    """
+    console = errors()
+    bar = signs.Progress(
+        signs.SpinnerColumn(), signs.TextColumn("{task.description}", markup=False), signs.BarColumn(),
+        signs.MofNCompleteColumn(), signs.TimeRemainingColumn(elapsed_when_finished=True),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+    under_way: dict[str, tuple[signs.TaskID, float]] = {}
+    guard = threading.Lock()
+
+    def say(what: str, done: int, of: int) -> None:
+        with guard:
+            if what not in under_way:
+                under_way[what] = bar.add_task(what, total=None), time.monotonic()
+            task, begun = under_way[what]
+            bar.update(task, completed=done, total=of or None)
+            if done == of:
+                bar.remove_task(under_way.pop(what)[0])  # of a request of many there would be many
+                if not console.is_terminal and (seconds := time.monotonic() - begun) >= 2:
+                    console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
+
+    bar.add_task(command, total=None)
+    with bar:
+        yield say
 
 
 class Words(Console):

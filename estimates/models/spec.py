@@ -248,6 +248,12 @@ class ModelSpec(BaseModel):
         """Return the specification, scored by ``metric`` as well."""
         return self if metric in self.metrics else self.model_copy(update={"metrics": (*self.metrics, metric)})
 
+    def with_fields(self, **fields: Any) -> ModelSpec:
+        """Return the specification with fields put over it, all but None; ``params`` are put over its own."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        given |= {"params": self.params | given["params"]} if "params" in given else {}
+        return ModelSpec.of(self.model_dump(exclude_unset=True) | given) if given else self
+
     def with_params(self, params: Params) -> ModelSpec:
         """Return the specification with parameters put over its own, as a configuration has them."""
         return self.model_copy(update={"params": self.params | params})

@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 from evenfold.manifests.store.versions import recorded_splits
-from evenfold.reports.terminal import Words
+from evenfold.reports.terminal import Words, errors
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks import Home
 
 from evenfold import flows, tasks
 
-from .terminal import Answer, errors, option
+from .terminal import Answer, option
 
 ModelName = Annotated[str, option("Name of the model in the registry.", argument="NAME")]
 SplitName = Annotated[str, option("name@1.1, a name, a split_id or a plan_id.", argument="SPLIT")]

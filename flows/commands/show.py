@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
+from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evenfold.estimates import metric_of
-from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Planned, Segments, SplitOutcome, Tuning
+from evenfold.flows.outcomes import Evaluation, ExtendOutcome, Planned, SplitOutcome, Tuning
 from evenfold.manifests import Audit, StoredManifest
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.decisions import audit_advice
@@ -20,11 +20,33 @@ from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.plans import decided_otherwise
 from evenfold.tasks.record.reading import Leaderboard
 
-if TYPE_CHECKING:
-    from evenfold.tasks import Retraining
+
+@singledispatch
+def show(outcome: Any, console: Words) -> None:
+    """Print the page of a result, and where it is recorded; an evaluation's figures stand in its table."""
+    page = outcome.as_page()
+    console.show(replace(page, tiles=()) if isinstance(outcome, Evaluation) else page, "figures")
+    show_where(console, outcome.run_id)
+    for sentence in getattr(outcome, "beside", ()):
+        console.say(f"  {sentence}")
+    if isinstance(outcome, Evaluation):
+        show_other_decision(console, outcome.split, outcome.cached)
+        if len(outcome.run_id) == 32 and not outcome.look:
+            console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
+    elif isinstance(outcome, Tuning) and outcome.look:
+        console.say("")
+        show(outcome.look, console)
 
 
-def show_split(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
+@show.register
+def show_plan(outcome: Planned, console: Words) -> None:
+    """Print the steps that would be taken."""
+    console.say(outcome.summary)
+
+
+@show.register(SplitOutcome)
+@show.register(ExtendOutcome)
+def show_split(outcome: SplitOutcome | ExtendOutcome, console: Words) -> None:
     """Print the page of a split, or of its extension, where it is recorded, and what is next."""
     split, report, cached = outcome.split, outcome.balance, outcome.cached
     page = top_of_split(split.manifest(), report, getattr(outcome, "audit", None))
@@ -60,30 +82,16 @@ def from_here(place: str | Path) -> str:
     return str(place).removeprefix(f"{Path.cwd()}/")
 
 
-def show_audit(console: Words, audit: Audit) -> None:
+@show.register
+def show_audit(audit: Audit, console: Words) -> None:
     """Print what an audit came to, and how what is no fault is ignored."""
     console.show(audit_page(audit))
     for sentence in audit_advice(audit):
         console.say(f"  {sentence}")
 
 
-def show_outcome(console: Words, outcome: Evaluation | Segments | LaterScore | Tuning | Retraining) -> None:
-    """Print the page of a result, and where it is recorded; an evaluation's figures stand in its table."""
-    page = outcome.as_page()
-    console.show(replace(page, tiles=()) if isinstance(outcome, Evaluation) else page, "figures")
-    show_where(console, outcome.run_id)
-    for sentence in getattr(outcome, "beside", ()):
-        console.say(f"  {sentence}")
-    if isinstance(outcome, Evaluation):
-        show_other_decision(console, outcome.split, outcome.cached)
-        if len(outcome.run_id) == 32 and not outcome.look:
-            console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
-    elif isinstance(outcome, Tuning) and outcome.look:
-        console.say("")
-        show_outcome(console, outcome.look)
-
-
-def show_leaderboard(console: Words, board: Leaderboard) -> None:
+@show.register
+def show_leaderboard(board: Leaderboard, console: Words) -> None:
     """Print who was judged on a split, the best first, as people read scores."""
     reading = metric_of(board.metric)
     console.say(f"{board.split}, by {board.split_id[:12]}: {reading.title}\n", "bold")
@@ -97,9 +105,3 @@ def show_leaderboard(console: Words, board: Leaderboard) -> None:
     console.tell(rows, left=2)
     if others := [name for name in board.metrics if name != board.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")
-
-
-SHOWN: dict[type, Callable[[Words, Any], None]] = {
-    SplitOutcome: show_split, ExtendOutcome: show_split, Audit: show_audit, Leaderboard: show_leaderboard,
-    Planned: lambda console, planned: console.say(planned.summary),
-}  # fmt: skip

@@ -40,7 +40,7 @@ def demo(engine: of.Engine = "prefect") -> Answer:
     """
     from sklearn.datasets import load_breast_cancer
 
-    from .show import show_outcome
+    from .show import show as show_result
 
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
@@ -64,7 +64,7 @@ def demo(engine: of.Engine = "prefect") -> Answer:
     def show(out: Words, _: object) -> None:
         for title, evaluation in evaluations.items():
             out.say(f"{title}\n", "bold")
-            show_outcome(out, evaluation)
+            show_result(evaluation, out)
             out.say("")
 
     return Answer([json.loads(each.model_dump_json()) for each in evaluations.values()], show)

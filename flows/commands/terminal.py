@@ -1,7 +1,4 @@
-"""A command at a terminal: its flags are what a function takes, and what that returns is printed, or JSON (--json).
-
-Lines are as wide as the terminal; where nobody reads, as behind a pipe, as long as they are.
-"""
+"""A command at a terminal: its flags are what a function takes, and what that returns is printed, or JSON (--json)."""
 
 from __future__ import annotations
 
@@ -9,71 +6,27 @@ import inspect
 import json
 import os
 import re
-import sys
 import textwrap
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
-from evenfold.reports.terminal import Words
+from evenfold.reports.terminal import Words, output, progress
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks.parameters import Flag, run
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.progress import SAY, setting
 from pydantic import BaseModel
-from rich import progress as signs
-from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperCommand
 
 GATE_FAILED = 1  # the exit code
 OUTPUT = ("-o", "--output")
-
-
-def output() -> Words:
-    """Return where results go; COLUMNS says how wide it is, also where it is piped; else no line is broken."""
-    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
-    return Words(width=None if is_known else 1_000_000, highlight=False, emoji=False, markup=False)
-
-
-def errors() -> Console:
-    """Return where progress and errors go."""
-    return Console(stderr=True, soft_wrap=True, highlight=False, emoji=False, markup=False)
-
-
-@contextmanager
-def progress(command: str) -> Iterator[None]:
-    """Show that a command is under way: a bar of its steps on a terminal, elsewhere a line for each that takes 2 s."""
-    console = errors()
-    bar = signs.Progress(
-        signs.SpinnerColumn(), signs.TextColumn("{task.description}", markup=False), signs.BarColumn(),
-        signs.MofNCompleteColumn(), signs.TimeRemainingColumn(elapsed_when_finished=True),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
-    under_way: dict[str, tuple[signs.TaskID, float]] = {}
-    guard = threading.Lock()
-
-    def say(what: str, done: int, of: int) -> None:
-        with guard:
-            if what not in under_way:
-                under_way[what] = bar.add_task(what, total=None), time.monotonic()
-            task, begun = under_way[what]
-            bar.update(task, completed=done, total=of or None)
-            if done == of:
-                bar.remove_task(under_way.pop(what)[0])  # of a request of many there would be many
-                if not console.is_terminal and (seconds := time.monotonic() - begun) >= 2:
-                    console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
-
-    bar.add_task(command, total=None)
-    with setting(SAY, say), bar:
-        yield
 
 
 @dataclass(frozen=True)
@@ -94,9 +47,9 @@ class Answer:
         elif self.words is not None:
             self.words(out, self.came)
         else:
-            from .show import SHOWN, show_outcome  # which load what pages are made of
+            from .show import show  # which loads what pages are made of
 
-            SHOWN.get(type(self.came), show_outcome)(out, self.came)
+            show(self.came, out)
 
 
 def show_json(out: Words, came: Any) -> None:
@@ -130,7 +83,7 @@ def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callab
         for name, flag in flags.items():
             if flag.example and name in arguments:
                 arguments[name] = _values_of(flag.names[0], arguments[name], f"{flag.takes}, such as {flag.example}")
-        with nullcontext() if asks else progress(function.__name__.rstrip("_")):
+        with nullcontext(SAY.get()) if asks else progress(function.__name__.rstrip("_")) as say, setting(SAY, say):
             answer = function(**arguments)
         if as_json:
             show_json(output(), answer.came)

@@ -134,6 +134,12 @@ class Audit(Displayed, Strict):
         failed = [f"{len(self.failed)} failed"] if self.failed else []
         return f"Audit of {self.name} {self.version}: {', '.join([*failed, *kinds, f'{len(self.passed)} passed'])}"
 
+    @property
+    def sentences(self) -> list[str]:
+        """What it came to, and the message of each error and warning."""
+        bad = [finding.message for finding in self.findings if finding.severity != "note"]
+        return [f"audit: {self.summary.partition(': ')[2]}", *bad]
+
 
 @dataclass(frozen=True)
 class Gate:

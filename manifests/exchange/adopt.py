@@ -53,16 +53,22 @@ def adopt(
     missing or skipped folds, rows on both sides, a table with several folds of a group, groups or keys that the data or
     the folds lack, and a key that is not unique.
     """
-    roles = {"key": key, "target": target, "group": group, "time": time}
-    rows, spec = given_folds(data, folds, params, seed, roles, name=name, missing_group=missing_group)
+    rows, spec = given_folds(
+        data, folds, key=key, target=target, group=group, time=time, params=params, seed=seed,
+        missing_group=missing_group, name=name,
+    )  # fmt: skip
     return Plan(spec, rows).decide()
 
 
 def given_folds(
-    data: Any, folds: Any, params: Mapping[str, Any] | None, seed: int, roles: Mapping[str, Any], **fields: str
-) -> tuple[Any, SplitSpec]:
+    data: Any, folds: Any, *, key: Any = None, target: str | None = None, group: str | None = None,
+    time: str | None = None, params: Mapping[str, Any] | None = None, seed: int = 0, missing_group: str = "refuse",
+    name: str = "adopted",
+) -> tuple[Any, SplitSpec]:  # fmt: skip
     """Return the rows, ``data`` themselves or with a column of the folds, and the specification to take them as is."""
-    spec = read_spec({**fields, "columns": {role: name for role, name in roles.items() if name}})
+    roles = {"key": key, "target": target, "group": group, "time": time}
+    named = {role: column for role, column in roles.items() if column}
+    spec = read_spec({"name": name, "missing_group": missing_group, "columns": named})
     columns, source = spec.columns, source_of(data)
     if isinstance(folds, str) and folds in source.names:
         if infer_type(source.table([folds]).column(folds).type, folds) != "text":

@@ -12,7 +12,7 @@ from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
 from evenfold.reports.page import Table, Verdict
-from evenfold.splitters.errors import listed, verb
+from evenfold.splitters.errors import amount, listed, verb
 
 
 def direction(metric: Metric) -> str:
@@ -191,6 +191,12 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
 def unit_of(scores: Sequence[FoldScore]) -> str:
     """Return the word for a split, by the names of the scores: fold, or split for any other."""
     return "fold" if scores and all(score.name.startswith("fold ") for score in scores) else "split"
+
+
+def left_out_words(left_out: Mapping[str, str]) -> str:
+    """Return which columns are no features, each after the beginning of its reason; nothing where all are."""
+    columns = [f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in left_out.items()]
+    return f"{amount(len(columns), 'column')} left out: {', '.join(columns)}" if columns else ""
 
 
 WAYS = {"categories": "as categories to split by", "one-hot": "one-hot", "ordinal": "as ordinal codes"}
