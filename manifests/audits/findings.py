@@ -136,7 +136,7 @@ class Audit(Displayed, Strict):
 
     @property
     def sentences(self) -> list[str]:
-        """What it came to, and the message of each error and warning."""
+        """The counts of its checks, and the message of each error and warning."""
         bad = [finding.message for finding in self.findings if finding.severity != "note"]
         return [f"audit: {self.summary.partition(': ')[2]}", *bad]
 
