@@ -261,8 +261,8 @@ class EntityGrowth:
         if loose.any():  # what hangs on nothing known is packed
             numbers = np.full(n_levels, -1)
             _, numbers[loose] = np.unique(group[loose], return_inverse=True)
-            rows = np.flatnonzero(self.new & (numbers[self.of_row] >= 0).any(axis=1))
-            # A row's loose levels are of one group and its others are -1, so the largest is that group.
+            rows = np.flatnonzero(self.new)
+            # A row's loose levels are of one group and its others are -1, so the largest is that group, or none.
             # Rows in use are anchors of their own, so a loose group has new rows alone.
             levels = pa.concat_tables([self.known.select(["entity", "group"]), self.fresh])
             texts = pc.binary_join_element_wise(*levels.columns, pa.scalar("=", pa.large_string()))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from evenfold.estimates import METRICS, Answered, BootstrapEstimate, bootstrap_estimate, no_information_rate
 from evenfold.estimates.metrics.record import Responses
+from evenfold.estimates.metrics.scoring import score
 from evenfold.splitters import Bootstrap, Stream
-from sklearn.metrics import get_scorer
+from sklearn.metrics import f1_score, get_scorer
 
 
 def of_resamples(apparent: Any, resamples: Any, gamma: float) -> BootstrapEstimate:
@@ -189,10 +190,17 @@ def test_other_metrics_are_permuted_and_auc_is_a_half() -> None:
     assert rates[0] == pytest.approx(1 / 3, abs=0.05)
 
 
+def test_classes_that_a_model_has_not_learnt_are_told_apart() -> None:
+    y, said = np.array(["a", "b", "c", "d"]), np.array(["a", "b", "a", "b"])
+    made = score("f1_macro", Answered(Responses({"predict": said}, ("a", "b")), y))
+    assert made == f1_score(y, said, average="macro")
+
+
 @pytest.mark.parametrize(("y", "said"), [([1.0, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, 2.0]), ([1.0], [2.0])])
 def test_r2_of_a_constant_truth_follows_scikit_learn(y: list[float], said: list[float]) -> None:
     """1 where every prediction is right, else 0; undefined for one row."""
     answers = Responses({"predict": np.array(said)})
-    quick = METRICS["r2"].quick
-    ours = quick(Answered(answers, np.array(y)))
+    rows = Answered(answers, np.array(y))
+    ours = METRICS["r2"].quick(rows)
+    assert len(y) == 1 or METRICS["r2"].influence(rows)[0] == ours
     assert ours == pytest.approx(get_scorer("r2")(answers, np.empty((len(y), 0)), np.array(y)), nan_ok=True)

@@ -105,7 +105,7 @@ def test_looks_that_only_another_record_knows_of_count(tmp_path: Path) -> None:
 
 def test_a_budget_can_be_lowered_and_never_raised(tmp_path: Path) -> None:
     """What one look was under holds for all after it."""
-    made = Ledger(tmp_path / "looks", "ab12")
+    made = Ledger(tmp_path / "a new home" / "looks", "ab12")
     made.open_look(**WHO, budget=2)
     made.open_look(**WHO, budget=9)
     with pytest.raises(SplitError, match="its budget is 2"):

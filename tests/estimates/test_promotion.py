@@ -13,6 +13,7 @@ from evaluations import frame_of
 from evenfold.estimates.comparison import compare
 from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.estimates.promotion import (
+    OTHER_WEIGHTS,
     ROLES,
     YEARLY,
     Decision,
@@ -226,6 +227,8 @@ def test_draws_that_both_have_scores_of_are_compared() -> None:
     assert two.se is not None
     alone = compare_draws(champion, candidate[:1], "r2")
     assert (alone.difference, alone.se, alone.words) == (pytest.approx(0.2), None, "")
+    weighed = compare_draws(champion, candidate, "r2", weights=("w", None))
+    assert (weighed.se, weighed.words) == (None, OTHER_WEIGHTS.format("w", "no weights"))
 
 
 def test_draws_that_all_show_the_same_difference_promote_nobody() -> None:

@@ -95,15 +95,8 @@ def tried(place: Path, tests: tuple[str, ...], trial: Trial, cpu_seconds: int) -
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(place / ".hypothesis")
         sys.path[:0] = [str(place), str(place / "tests")]
         sys.dont_write_bytecode = True
-        options = [
-            "-q",
-            "--noconftest",
-            "-p",
-            "no:cacheprovider",
-            "--hypothesis-seed=0",
-            "--basetemp",
-            str(place / "t"),
-        ]
+        quietly = "-q --noconftest -p no:cacheprovider --hypothesis-seed=0 --basetemp"
+        options = [*quietly.split(), str(place / "t")]
         with (place / "log.txt").open("w") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             code = pytest.main([*options, *([] if trial.watched else ["-x"]), *tests], plugins=[trial])
         told = {"code": int(code), "failed": trial.failed, "passed": sorted(trial.passed), "seconds": trial.seconds}

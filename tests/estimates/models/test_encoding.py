@@ -13,7 +13,7 @@ from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler, TargetEncoder
 
 RIDGE = "sklearn.linear_model:Ridge"
 N = 400
@@ -107,6 +107,10 @@ def encoding_all() -> Any:
     return make_pipeline(TargetEncoder(target_type="continuous"), Ridge())
 
 
+def naming() -> Any:
+    return make_pipeline(FunctionTransformer(), Naming(["ward"]))
+
+
 class Naming(BaseEstimator):
     """A regressor of another library: it is told which columns are categories."""
 
@@ -126,7 +130,7 @@ class Naming(BaseEstimator):
 @pytest.fixture(autouse=True)
 def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("text_recipes")
-    for each in (selecting, numbers_only, encoding_all, Naming):
+    for each in (selecting, numbers_only, encoding_all, naming, Naming):
         monkeypatch.setattr(each, "__module__", "text_recipes")
         setattr(module, each.__name__, each)
     monkeypatch.setitem(sys.modules, "text_recipes", module)
@@ -138,6 +142,7 @@ def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
         ("selecting", {}, ("number", "ward", "kind"), {"note"}),
         ("numbers_only", {}, ("number",), {"ward", "note"}),
         ("encoding_all", {}, ("number", "ward", "kind", "note"), set()),
+        ("naming", {}, ("number", "ward", "kind"), {"note"}),
         ("Naming", {"cat_features": ["ward"]}, ("number", "ward", "kind"), {"note"}),
     ],
 )

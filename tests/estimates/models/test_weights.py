@@ -11,6 +11,7 @@ import pytest
 import skops.io
 from evaluations import CANCER_ROWS, DIABETES_ROWS, LOGISTIC, RARE, RIDGE, THIRDS, UNSCALED, evaluated, problem
 from evenfold.estimates import Estimate, ModelError, ModelSpec, Problem, aggregate, fit_and_score, fitted
+from evenfold.estimates.folds import shifted
 from evenfold.splitters import KFold
 
 
@@ -140,12 +141,17 @@ def told(frame: pd.DataFrame, **fields: Any) -> tuple[dict[str, Estimate], pd.Da
 @pytest.mark.parametrize("balance", ["class_weight", {"method": "undersample", "ratio": 0.5}])
 def test_the_shift_of_probabilities_by_balancing_is_said_with_both_figures(balance: Any) -> None:
     share = float(np.mean(rare()["y"] == "yes"))
-    shifted, rows = told(rare(), estimator=LOGISTIC, metrics=("roc_auc",), balance=balance)
+    balanced, rows = told(rare(), estimator=LOGISTIC, metrics=("roc_auc",), balance=balance)
     plain, _ = told(rare(), estimator=LOGISTIC, metrics=("roc_auc",))
-    (said,) = shifted["roc_auc"].warnings
+    (said,) = balanced["roc_auc"].warnings
     assert f"yes is {rows['proba_yes'].mean():.3g} on average, and its share of the rows is {share:.3g};" in said
     assert not plain["roc_auc"].warnings
     assert rows["proba_yes"].mean() > share + 0.1
+    model = ModelSpec(estimator=LOGISTIC, balance="class_weight")
+    halves = Problem.of(rare()[:400].assign(y=np.resize(["no", "yes"], 400)), model, "y")
+    for by in (0.074, 0.076):  # three standard errors of a half of 400 rows are 0.075
+        few = pd.DataFrame({"row": range(400), "y": halves.y, "proba_no": 0.5 - by, "proba_yes": 0.5 + by})
+        assert (shifted(few, halves) is None) == (by < 0.075)
 
 
 def test_balanced_classes_weigh_the_same_where_rows_weigh() -> None:

@@ -83,6 +83,8 @@ def test_merged_groups_are_quarantined_unless_accepted() -> None:
     accepted = extend(manifest, pd.concat([merged, arrivals(7, start=900)]), merged="accept")
     assert accepted.quarantined == 0
     assert any("leak" in note for note in accepted.notes)
+    turned = extend(manifest, whole.assign(g=whole["g"].to_numpy()[::-1]), merged="accept")
+    assert turned.notes[0].partition(")")[0].count(",") == 2, "three groups are named"
     same = extend(manifest, merged, merged="accept")
     assert same.manifest is manifest
     assert any("leak" in note for note in same.notes), "there is no new row, and still news"

@@ -27,64 +27,42 @@ def rows() -> pd.DataFrame:
     )  # fmt: skip
 
 
-def last_again(data: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat([data[:NEW], data[NEW - 200 : NEW].assign(id=lambda old: old["id"] + 5000)])
+def last_again(data: pd.DataFrame, *stamped: str) -> pd.DataFrame:
+    """Return the rows with the last known month in place of the new one, but for the columns that are ``stamped``."""
+    again = pd.concat([data[:NEW], data[NEW - 200 : NEW].assign(id=lambda old: old["id"] + 5000)], ignore_index=True)
+    return again.assign(**{name: data[name].array for name in stamped})
 
 
-def first_of(data: pd.DataFrame, name: str, value: object, share: float) -> pd.DataFrame:
-    return data.assign(**{name: data[name].where(data.index < 800 - 200 * share, value)})
-
-
-def y_of_new(data: pd.DataFrame, change: Callable[[pd.Series], pd.Series]) -> pd.DataFrame:
-    return data.assign(y=data["y"].where(data.index < NEW, change(data["y"])))
+def of_new(data: pd.DataFrame, name: str, values: object, share: float = 1.0) -> pd.DataFrame:
+    return data.assign(**{name: data[name].where(data.index < 800 - 200 * share, values)})
 
 
 DATES = pd.Timestamp("2099-01-01")
 # Each with what is told of it, by how much, and whether it stops the table.
 CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]] = {
-    "a column emptied": (lambda data: first_of(data, "x", np.nan, 1), "constant_columns", 0.99, True),
-    "a column filled": (lambda data: first_of(data, "x", 0.5, 1), "constant_columns", 0.99, True),
-    "two fifths missing": (lambda data: first_of(data, "x", np.nan, 0.4), "constant_columns", 0.395, False),
-    "the target capped": (lambda data: y_of_new(data, lambda y: y.clip(upper=0)), "repeated_targets", 49, True),
-    "the target rounded": (lambda data: y_of_new(data, lambda y: y.round()), "repeated_targets", 59, True),
-    "noise on whole numbers": (
-        lambda data: data.assign(y=data["y"].round().where(data.index < NEW, data["y"])),
-        "repeated_targets",
-        55,
-        True,
-    ),
-    "a tenth of it zero": (lambda data: first_of(data, "y", 0.0, 0.1), "repeated_targets", 2.9, False),
-    "a feature filled from it": (
-        lambda data: data.assign(x=data["x"].where(data.index < NEW, 3 - data["y"])),
-        "restated_target",
-        0.9,
-        True,
-    ),
+    "a column emptied": (lambda data: of_new(data, "x", np.nan), "constant_columns", 0.99, True),
+    "a column filled": (lambda data: of_new(data, "x", 0.5), "constant_columns", 0.99, True),
+    "two fifths missing": (lambda data: of_new(data, "x", np.nan, 0.4), "constant_columns", 0.395, False),
+    "the target capped": (lambda data: of_new(data, "y", data["y"].clip(upper=0)), "repeated_targets", 49, True),
+    "the target rounded": (lambda data: of_new(data, "y", data["y"].round()), "repeated_targets", 59, True),
+    "noise on whole numbers": (lambda data: of_new(data.round({"y": 0}), "y", data["y"]), "repeated_targets", 55, True),
+    "a tenth of it zero": (lambda data: of_new(data, "y", 0.0, 0.1), "repeated_targets", 2.9, False),
+    "a feature filled from it": (lambda data: of_new(data, "x", 3 - data["y"]), "restated_target", 0.9, True),
     "some of a feature filled from it": (
-        lambda data: data.assign(x=data["x"].where(data.index < NEW, (3 - data["y"]).where(data.index % 3 > 0))),
+        lambda data: of_new(data, "x", (3 - data["y"]).where(data.index % 3 > 0)),
         "restated_target",
         0.9,
         True,
     ),
-    "the target by a formula": (lambda data: y_of_new(data, lambda _: np.exp(data["x"])), "restated_target", 0.9, True),
+    "the target by a formula": (lambda data: of_new(data, "y", np.exp(data["x"])), "restated_target", 0.9, True),
     "the last month again": (last_again, "copied_rows", 1.0, True),
-    "its rows on other days": (lambda data: last_again(data).assign(day=data["day"].array), "copied_rows", 1.0, True),
-    "stamped anew": (
-        lambda data: last_again(data).assign(day=data["day"].array, month=data["month"].array),
-        "copied_rows",
-        1.0,
-        True,
-    ),
+    "its rows on other days": (lambda data: last_again(data.iloc[:, :5], "day"), "copied_rows", 1.0, True),
+    "stamped anew": (lambda data: last_again(data, "day", "month"), "copied_rows", 1.0, True),
     "a fifth of it": (lambda data: pd.concat([data, last_again(data)[NEW : NEW + 50]]), "copied_rows", 0.2, False),
-    "half of it with another x": (
-        lambda data: last_again(data).assign(x=lambda of: of["x"].where(np.arange(len(of)) < 700, of["x"] + 9)),
-        "copied_rows",
-        0.5,
-        False,
-    ),
-    "days far ahead": (lambda data: first_of(data, "day", DATES, 1), "jumps_in_time", 800, True),
-    "one day far ahead": (lambda data: first_of(data, "day", DATES, 0.005), "jumps_in_time", 0.9, False),
-    "one shop of a month": (lambda data: first_of(data, "shop", 99, 1), "swallowing_groups", 8, True),
+    "half with another x": (lambda data: of_new(last_again(data), "x", data["x"] + 9, 0.5), "copied_rows", 0.5, False),
+    "days far ahead": (lambda data: of_new(data, "day", DATES), "jumps_in_time", 800, True),
+    "one day far ahead": (lambda data: of_new(data, "day", DATES, 0.005), "jumps_in_time", 0.9, False),
+    "one shop of a month": (lambda data: of_new(data, "shop", 99), "swallowing_groups", 8, True),
 }
 
 
@@ -106,13 +84,15 @@ def test_a_column_that_stood_in_the_order_of_the_target_in_an_earlier_month_is_n
 
 def test_times_that_nobody_named_are_asked_too() -> None:
     spec = SPEC | {"columns": {"key": "id", "target": "y", "group": "shop"}}
-    found = check_arrival(decide(spec, rows()[:NEW]), first_of(rows(), "day", DATES, 1), None, gates=OFF)
+    found = check_arrival(decide(spec, rows()[:NEW]), of_new(rows(), "day", DATES), None, gates=OFF)
     assert found.failed == ["jumps_in_time"]
+    once = rows().assign(day=DATES)
+    assert "jumps_in_time" in check_arrival(decide(spec, once[:NEW]), once, None).not_asked
 
 
 def test_a_measure_that_is_one_value_is_told_beside_a_single_earlier_part() -> None:
     spec = SPEC | {"columns": {"key": "id", "target": "y", "group": "shop"}}
-    found = check_arrival(decide(spec, rows()[:NEW]), first_of(rows(), "x", 0.0, 1), None, gates=OFF)
+    found = check_arrival(decide(spec, rows()[:NEW]), of_new(rows(), "x", 0.0), None, gates=OFF)
     assert found.failed == ["constant_columns"]
     assert found.findings[0].figures["columns"] == ["x"], "neither month nor snow"
 
