@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite, sqrt
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from evenfold.estimates.intervals.registry import interval_for
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.draws import MOST_FAILED, DrawScores
 from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.models.spec import read_values
 from evenfold.estimates.results import Declined, Estimate, FoldScore, Interval
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +30,17 @@ TEST_ROWS_ALONE = (
     "What choosing flatters is measured draw by draw, by the test rows of one draw alone: it is taken off rather too "
     "much than too little. The interval is the corrected resampled t."
 )
+
+
+def grid_of(source: Any) -> dict[str, list[object]]:
+    """Return lists of values by name, also of a YAML or JSON file or of such text; ModelError for anything else."""
+    grid = read_values(source, "the grid") if isinstance(source, (str, Path)) else source
+    values = grid.values() if isinstance(grid, Mapping) else ()
+    if not values or not all(
+        isinstance(each, Sequence) and each and not isinstance(each, (str, bytes)) for each in values
+    ):
+        raise ModelError(f"the grid {grid!r} names no lists of values; write {{name: [value, value]}}.")
+    return {name: list(each) for name, each in grid.items()}
 
 
 def configurations(grid: Mapping[str, Sequence[object]], n_random: int | None, seed: int) -> list[dict[str, object]]:

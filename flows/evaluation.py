@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec
 from evenfold.estimates.ledger import level_of_look
-from evenfold.manifests import Audit
+from evenfold.manifests import Audit, from_anywhere
 from evenfold.manifests.spec import name_like
 from evenfold.reports.evaluations.words import failure_of
 from evenfold.tasks import scores, steps
@@ -21,7 +21,7 @@ from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Segment, Sp
 from evenfold.tasks.parameters import Data, Model, Spec
 from evenfold.tasks.record import evaluations, studies
 from evenfold.tasks.requests import EvaluateFields, ScoreFields
-from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
+from evenfold.tasks.runtime.home import Home, data_reference
 from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_each, run

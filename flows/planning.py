@@ -9,13 +9,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.manifests import from_anywhere
 from evenfold.splitters.errors import amount
 from evenfold.tasks import plans
 from evenfold.tasks.outcomes import FoldState, SplitRef
 from evenfold.tasks.preimages import Preimage
 from evenfold.tasks.record.reading import finished_record, preimage_of_record
 from evenfold.tasks.requests import flat
-from evenfold.tasks.runtime.home import Home, from_anywhere
+from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.store import nearest, ready
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from evenfold.estimates import ModelSpec
 from evenfold.estimates.models.problem import predicts_classes
-from evenfold.manifests import SplitSpec, explain, read_manifest, specification
+from evenfold.manifests import SplitSpec, explain, from_anywhere, read_manifest, specification
 from evenfold.manifests.plan import check_columns, default_strategy
 from evenfold.splitters.errors import EvenfoldError, SplitError, listed, verb
 from evenfold.tasks import parameters, requests as groups
 from evenfold.tasks.plans import require_splittable
-from evenfold.tasks.runtime.home import Home, data_reference, from_anywhere
+from evenfold.tasks.runtime.home import Home, data_reference
 from evenfold.tasks.work import check_model
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 

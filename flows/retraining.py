@@ -14,7 +14,7 @@ from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.comparison import apparent_of
 from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
-from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
+from evenfold.manifests import Audit, digest_json, from_anywhere, name_of, read_header, specification
 from evenfold.manifests.store.stored import STAGED, owned
 from evenfold.manifests.store.versions import versions_of
 from evenfold.splitters import SplitError, UntrustedNameError
@@ -28,7 +28,7 @@ from evenfold.tasks.record.models.committing import ask, committing, settle_comm
 from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining
 from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.record.tracker import tracker_of
-from evenfold.tasks.runtime.home import Home, from_anywhere
+from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
 from evenfold.tasks.splits import audit_split, check_table, extend, keep_snapshot, newest, stage_split

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Unpack
 
-from evenfold.manifests import BalanceReport, Manifest, StoredManifest, measure
+from evenfold.manifests import BalanceReport, Manifest, StoredManifest, from_anywhere, measure
 from evenfold.manifests.exchange.adopt import given_folds
 from evenfold.manifests.plan import check_columns
 from evenfold.manifests.store.stored import require_memory
@@ -15,7 +15,7 @@ from evenfold.tasks.parameters import DataEngine, Engine, Memory
 from evenfold.tasks.plans import forget_plans, require_splittable, split_in
 from evenfold.tasks.record.splits import balance_of, read_split, record_split, split_run_of
 from evenfold.tasks.requests import AdoptFields, flat
-from evenfold.tasks.runtime.home import Settings, from_anywhere, prepare_environment
+from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.steps import finished, happened, run, tell
 

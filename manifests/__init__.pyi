@@ -41,6 +41,7 @@ from .tables.read import (
     NoRoomError as NoRoomError,
     data_files as data_files,
     fits_in_memory as fits_in_memory,
+    from_anywhere as from_anywhere,
     read_table as read_table,
     require_place as require_place,
     require_room as require_room,

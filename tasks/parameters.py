@@ -5,15 +5,13 @@ What other rooms have is imported when it is needed: help comes at once.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from evenfold.estimates.errors import ModelError
-from evenfold.splitters.errors import SplitError, reason_of, require_readable
+from evenfold.splitters.errors import SplitError
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
@@ -81,17 +79,9 @@ def _metrics(metrics: Any) -> Any:
 
 
 def _build(build: Any) -> Any:
-    from evenfold.splitters.naming import named
-    from evenfold.splitters.untrusted import FEATURES, resolve
+    from evenfold.manifests.audits.pipelines import path_of_build
 
-    if build is None:
-        return None
-    if not (isinstance(build, str) or inspect.isroutine(build)):
-        kind = type(build).__name__
-        raise SplitError(f"a value of type {kind} is no function; pass build(train, test) or build(frame).")
-    path = named(build) if callable(build) else build
-    resolve(path, FEATURES)  # before anything is fitted
-    return path
+    return None if build is None else path_of_build(build)
 
 
 def _strategy(strategy: Any) -> Any:
@@ -107,22 +97,9 @@ def _folder(reference: Any) -> Any:
 
 
 def _grid(source: Any) -> Any:
-    from evenfold.splitters.untrusted import read_document
+    from evenfold.estimates.selection import grid_of
 
-    grid = source
-    if isinstance(source, (str, Path)):
-        inline = str(source).lstrip().startswith("{")
-        try:
-            require_readable([] if inline else [source])
-            grid = read_document(str(source) if inline else Path(source).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ModelError(f"the grid {str(source)!r} cannot be read: {reason_of(error)}") from None
-    values = grid.values() if isinstance(grid, Mapping) else ()
-    if not values or not all(
-        isinstance(each, Sequence) and each and not isinstance(each, (str, bytes)) for each in values
-    ):
-        raise ModelError(f"the grid {grid!r} names no lists of values; write {{name: [value, value]}}.")
-    return {name: list(each) for name, each in grid.items()}
+    return grid_of(source)
 
 
 SeveralNames = str | Sequence[str]

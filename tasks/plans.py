@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import sklearn
-from evenfold.manifests import Manifest, Plan, SplitSpec, StoredManifest, digest_json
+from evenfold.manifests import Manifest, Plan, SplitSpec, StoredManifest, digest_json, from_anywhere
 from evenfold.manifests.audits.sample import are_all_columns
 from evenfold.manifests.exchange.changes import differences, split_parts
 from evenfold.manifests.fields import GateLimits
@@ -20,7 +20,7 @@ from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.naming import code_of, installed
 from evenfold.tasks.preimages import Marks, Preimage
-from evenfold.tasks.runtime.home import Home, Settings, from_anywhere, locked
+from evenfold.tasks.runtime.home import Home, Settings, locked
 
 from evenfold import manifests
 

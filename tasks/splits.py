@@ -22,7 +22,7 @@ from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
 from evenfold.tasks.references import OfSplit, manifest_folder, write
 from evenfold.tasks.requests import SplitFields, flat
-from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere, locked
+from evenfold.tasks.runtime.home import Home, Settings, data_reference, locked
 from evenfold.tasks.runtime.limits import unlogged
 from evenfold.tasks.steps import is_refreshing, step
 from evenfold.tasks.store import bucket_of, remember
@@ -33,7 +33,7 @@ from evenfold import manifests
 def _planned(
     data: Any, spec: Any = None, *, data_engine: DataEngine = "auto", memory: Memory = None, **columns: Any
 ) -> tuple[Plan, str]:
-    path = from_anywhere(data_reference(data, Home.here()))
+    path = manifests.from_anywhere(data_reference(data, Home.here()))
     spec = manifests.specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
     return plans.plan_of(spec, path, data_engine, memory), path
 
@@ -238,7 +238,7 @@ def extend(
     where the rows take more than ``memory``.
     """
     folder, home, aside = manifest_folder(manifest), Home.here(), Path(staged) if staged else None
-    path = from_anywhere(data_reference(data, home))
+    path = manifests.from_anywhere(data_reference(data, home))
     with locked(home.locks, f"name/{folder.parent.name}"):
         require_memory(StoredManifest(folder), Settings.memory_of(memory))
         grown = extension_of(str(folder), path, batch, merged, max_missing)
@@ -255,5 +255,5 @@ def extend(
 @step(run_name=lambda spec, **_: f"stage the split {spec.name}", retries=0)
 def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
     """Decide the first split of a name, or its next major version, ``staged`` until it is committed. SplitError."""
-    path = from_anywhere(data)
+    path = manifests.from_anywhere(data)
     return plans.placed(plans.plan_of(spec, path), path, Path(staged), is_refreshing())

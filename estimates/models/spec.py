@@ -192,11 +192,7 @@ class ModelSpec(BaseModel):
     @classmethod
     def read(cls, path: str | Path) -> ModelSpec:
         """Return the specification in a YAML or JSON file; raises ModelError where it cannot be read."""
-        require_readable([path])
-        try:
-            fields = untrusted.read_document(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ModelError(f"the model file {str(path)!r} cannot be read: {reason_of(error)}") from None
+        fields = read_values(path, "the model file")
         if not isinstance(fields, Mapping):
             raise ModelError(f"the model file {str(path)!r} holds no fields; write estimator: package.module:Name.")
         return cls.of(fields)
@@ -278,6 +274,16 @@ class ModelSpec(BaseModel):
         if self.estimator is None:
             raise ModelError("the model names no estimator yet; complete it for a task first.")
         return seeded(self.unfitted, seed)
+
+
+def read_values(source: str | Path, what: str) -> Any:
+    """Return the values in a YAML or JSON file, or in ``{...}`` itself; ModelError where ``what`` cannot be read."""
+    inline = str(source).lstrip().startswith("{")
+    require_readable([] if inline else [source])
+    try:
+        return untrusted.read_document(str(source) if inline else Path(source).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{what} {str(source)!r} cannot be read: {reason_of(error)}") from None
 
 
 def _finite(value: Any) -> Any:

@@ -16,7 +16,9 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.errors import reason_of
+from evenfold.splitters.naming import named
 from evenfold.splitters.numbers import AUDITING
+from evenfold.splitters.untrusted import FEATURES, resolve
 from numpy.typing import NDArray
 
 from .findings import Found, Outcome, needed
@@ -40,6 +42,16 @@ class Leak(Strict):
     columns: list[str] = []
     rows: list[int] = []
     points: float | None = None
+
+
+def path_of_build(build: Any) -> str:
+    """Return the import path of a function that builds features; SplitError where it may not be loaded, or is none."""
+    if not (isinstance(build, str) or inspect.isroutine(build)):
+        kind = type(build).__name__
+        raise SplitError(f"a value of type {kind} is no function; pass build(train, test) or build(frame).")
+    path = named(build) if callable(build) else build
+    resolve(path, FEATURES)  # before anything is fitted
+    return path
 
 
 def leaks_of(build: Any, joined: Joined) -> list[Leak] | SplitError:

@@ -173,11 +173,13 @@ def files_of(data: Any) -> list[Path]:
     return [Path(name) for name in _listed(last)[1]] if last.startswith(LOCAL) else []
 
 
-def from_everywhere(address: str) -> str:
-    """Return an address that means the same in another working directory: a database's file by its whole path."""
-    if not address.startswith(DATABASE):
-        return address
-    path, table = _place_of(address)
+def from_anywhere(data: str) -> str:
+    """Return a path or address that means the same in a worker with another working directory; "" is none anywhere."""
+    if not is_address(data):
+        return data and os.path.abspath(data)
+    if not data.startswith(DATABASE):
+        return data
+    path, table = _place_of(data)
     return f"{DATABASE}{os.path.abspath(path)}#{table}"
 
 

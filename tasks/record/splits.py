@@ -24,7 +24,7 @@ from evenfold.manifests.store.stored import in_memory, settle
 from evenfold.manifests.store.versions import SHORT_ID, version_in, versions_of
 from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import WhichRows
-from evenfold.manifests.tables.read import stamp
+from evenfold.manifests.tables.read import from_anywhere, stamp
 from evenfold.reports import Origin, Page, verdict_of
 from evenfold.reports.splits.data import split_data
 from evenfold.reports.splits.page import split_page
@@ -38,7 +38,7 @@ from evenfold.tasks.plans import table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, made_once, tracker_of
 from evenfold.tasks.references import OfSplit
-from evenfold.tasks.runtime.home import Home, Settings, data_reference, from_anywhere
+from evenfold.tasks.runtime.home import Home, Settings, data_reference
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_here, flow_run_tags, is_refreshing, publish, step

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from evenfold.manifests.tables.aside import parquet_bytes, write_aside
-from evenfold.splitters.errors import SplitError, is_address, redacted
+from evenfold.splitters.errors import SplitError, redacted
 from evenfold.splitters.process import cores, environment, overlapping
 from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
@@ -250,13 +250,6 @@ def keep_file(path: Path, content: bytes | memoryview) -> None:
     """Write a file of the home, or of its results, whole, in a folder that is made for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_aside(path, partial(Path.write_bytes, data=content))
-
-
-def from_anywhere(data: str) -> str:
-    """Return a path or address that means the same in a worker with another working directory; "" is none anywhere."""
-    from evenfold.manifests.tables.read import from_everywhere
-
-    return from_everywhere(data) if is_address(data) else data and os.path.abspath(data)
 
 
 def data_reference(data: Any, home: Home) -> str:

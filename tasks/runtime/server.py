@@ -53,8 +53,8 @@ server.run([socket.socket(fileno=int(sys.argv[1]))])
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A server that stays for the commands of a home, as the home's ``server.json`` names it."""
+class Server:
+    """A server on this machine, as a home's ``server.json`` names the one that stays for its commands."""
 
     port: int
     pid: int
@@ -72,24 +72,23 @@ class Kept:
         return f"{self.address}/api"
 
 
-def kept_server(home: Home) -> Kept | None:
+def kept_server(home: Home) -> Server | None:
     """Return the server that is kept for a home, where it lives, is of this Prefect's version and answers."""
     try:
-        server = Kept(**json.loads((home.path / "server.json").read_text(encoding="utf-8")))
+        server = Server(**json.loads((home.path / "server.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     lives = mark_of(server.pid) == server.mark and server.prefect == prefect.__version__
-    return server if lives and _answers(server.address, 10.0) else None
+    return server if lives and _answers(server, 10.0) else None
 
 
-def keep_server(home: Home) -> Kept:
+def keep_server(home: Home) -> Server:
     """Return the server that is kept for a home, started now where none is; it stays until it is stopped."""
     home.make()
     with locked(home.locks, "kept server"):
         if server := kept_server(home):
             return server
-        port, process = _started(home, keep=True)
-        server = Kept(port, process.pid, mark_of(process.pid), prefect.__version__)
+        server, _ = _started(home, keep=True)
         keep_file(home.path / "server.json", json.dumps(asdict(server)).encode())
         return server
 
@@ -122,7 +121,7 @@ def mark_of(pid: int) -> str:
     return f"{pid}-gone"
 
 
-_OWN: dict[Path, tuple[int, subprocess.Popen[bytes]]] = {}  # the port and the process of one home's, or none
+_OWN: dict[Path, tuple[Server, subprocess.Popen[bytes]]] = {}  # of one home, or none
 _GUARD = threading.Lock()
 
 
@@ -142,7 +141,7 @@ def api_of(home: Home) -> str:
                 ready.parent.mkdir(parents=True, exist_ok=True)
                 ready.touch()
             atexit.register(end_own_server)
-        return f"http://127.0.0.1:{_OWN[home.path][0]}/api"
+        return _OWN[home.path][0].api
 
 
 def end_own_server() -> None:
@@ -173,8 +172,8 @@ def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
     return n_runs
 
 
-def _started(home: Home, keep: bool = False) -> tuple[int, subprocess.Popen[bytes]]:
-    """Return the port of a new server and its process; raises EvaluationError where none answers."""
+def _started(home: Home, keep: bool = False) -> tuple[Server, subprocess.Popen[bytes]]:
+    """Return a new server and its process; raises EvaluationError where none answers."""
     home.make()
     log = home.path / "prefect" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -189,10 +188,11 @@ def _started(home: Home, keep: bool = False) -> tuple[int, subprocess.Popen[byte
             stdin=subprocess.DEVNULL if keep else subprocess.PIPE, stdout=out, stderr=out, start_new_session=True,
             pass_fds=[place.fileno()],
         )  # fmt: skip
+    server = Server(port, process.pid, mark_of(process.pid), prefect.__version__)
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
-        if _answers(f"http://127.0.0.1:{port}", 5.0):
-            return port, process
+        if _answers(server, 5.0):
+            return server, process
         time.sleep(0.05)
     process.kill()
     last = log.read_text(errors="replace").strip().rpartition("\n")[2]
@@ -201,10 +201,10 @@ def _started(home: Home, keep: bool = False) -> tuple[int, subprocess.Popen[byte
     )
 
 
-def _answers(address: str, seconds: float) -> bool:
+def _answers(server: Server, seconds: float) -> bool:
     try:
         here = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine
-        with here.open(f"{address}/api/health", timeout=seconds) as answer:
+        with here.open(f"{server.api}/health", timeout=seconds) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

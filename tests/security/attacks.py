@@ -144,11 +144,11 @@ def as_yaml(line: Any) -> None:
 def as_document(text: Any) -> None:
     """Read a file as a specification, as a model and as a grid: the first of them that takes it is enough."""
     from evenfold.estimates import ModelError, ModelSpec
+    from evenfold.estimates.selection import grid_of
     from evenfold.splitters import SplitError
-    from evenfold.tasks.parameters import _grid
 
     refused = []
-    for read in (lambda path: as_spec(path), ModelSpec.read, _grid):
+    for read in (lambda path: as_spec(path), ModelSpec.read, grid_of):
         try:
             read(Path("attack.yaml"))
         except (SplitError, ModelError) as error:
