@@ -48,8 +48,8 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]
     "noise on whole numbers": (lambda data: of_new(data.round({"y": 0}), "y", data["y"]), "repeated_targets", 55, True),
     "a tenth of it zero": (lambda data: of_new(data, "y", 0.0, 0.1), "repeated_targets", 2.9, False),
     "a feature filled from it": (lambda data: of_new(data, "x", 3 - data["y"]), "restated_target", 0.9, True),
-    "some of a feature filled from it": (
-        lambda data: of_new(data, "x", (3 - data["y"]).where(data.index % 3 > 0)),
+    "a feature of every other row filled from it": (
+        lambda data: of_new(data, "x", 3 - data["y"]).assign(x=lambda of: of["x"].where(of["id"] % 2 > 0)),
         "restated_target",
         0.9,
         True,
@@ -76,10 +76,15 @@ def test_what_is_odd_is_told_and_stops_where_it_is_gross(case: str) -> None:
     assert [name for name in ODD if found.passed.get(name)] == [check] * (not stops)
 
 
-def test_a_column_that_stood_in_the_order_of_the_target_in_an_earlier_month_is_no_news() -> None:
+def test_what_an_earlier_month_was_like_is_no_news() -> None:
+    """Its target was rounded, and a column stood in the order of it."""
     months = rows().assign(x=lambda data: data["x"].where(data["month"] % 2 == 0, data["y"]))
     found = check_arrival(decide(SPEC, months[:NEW]), months, None, gates=OFF)
     assert (found.failed, found.passed["restated_target"]) == ([], "")
+    months["y"] = months["y"].where(months["month"] % 2 == 0, months["y"].round())
+    for data, told in ((months, ""), (of_new(months, "y", 0.0), "capped, rounded or filled.")):
+        made = check_arrival(decide(SPEC, data[:NEW]), data, None, gates={"repeated_targets": 1e9})
+        assert made.passed["repeated_targets"].rpartition(": ")[2] == told
 
 
 def test_times_that_nobody_named_are_asked_too() -> None:
@@ -92,9 +97,10 @@ def test_times_that_nobody_named_are_asked_too() -> None:
 
 def test_a_measure_that_is_one_value_is_told_beside_a_single_earlier_part() -> None:
     spec = SPEC | {"columns": {"key": "id", "target": "y", "group": "shop"}}
-    found = check_arrival(decide(spec, rows()[:NEW]), of_new(rows(), "x", 0.0), None, gates=OFF)
+    data = of_new(rows(), "x", 0.0).assign(rain=lambda data: data["id"] * (data["id"] % 15 > 0) * (data["id"] < NEW))
+    found = check_arrival(decide(spec, data[:NEW]), data, None, gates=OFF | {"copied_rows": "off"})
     assert found.failed == ["constant_columns"]
-    assert found.findings[0].figures["columns"] == ["x"], "neither month nor snow"
+    assert found.findings[0].figures["columns"] == ["x"], "neither month nor snow, nor what was one value in 1 of 15"
 
 
 def test_the_right_month_is_not_odd() -> None:
