@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from evenfold.splitters.errors import SplitError
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
-from evenfold import estimates, manifests
+from evenfold import estimates
 
 if TYPE_CHECKING:
     from evenfold.estimates import ModelSpec
@@ -67,39 +69,19 @@ def repeats_of(repeats: Any) -> Any:
     raise SplitError(f"there cannot be {repeats!r} repeats of the folds; choose auto, or a number such as 10.")
 
 
-def _metric(metric: Any) -> Any:
+def _metrics(metrics: Any) -> Any:
     from evenfold.estimates.metrics.scoring import name_of
 
-    return metric if metric is None or isinstance(metric, str) else name_of(metric)
-
-
-def _metrics(metrics: Any) -> Any:
     several = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
-    return [_metric(each) for each in several] if isinstance(several, (list, tuple)) else several
+    if not isinstance(several, (list, tuple)):
+        return several
+    return [each if isinstance(each, str) else name_of(each) for each in several]
 
 
-def _build(build: Any) -> Any:
-    from evenfold.manifests.audits.pipelines import path_of_build
-
-    return None if build is None else path_of_build(build)
-
-
-def _strategy(strategy: Any) -> Any:
-    from evenfold.splitters.base import strategy_recipe
-
-    return strategy if strategy is None or isinstance(strategy, str) else strategy_recipe(strategy)
-
-
-def _folder(reference: Any) -> Any:
-    from .references import manifest_folder
-
-    return str(manifest_folder(reference))
-
-
-def _grid(source: Any) -> Any:
-    from evenfold.estimates.selection import grid_of
-
-    return grid_of(source)
+def _through(function: str, *plain: type) -> BeforeValidator:
+    """Return the validator that ``module:function`` is, imported when it is needed; of ``plain`` types values stay."""
+    module, _, name = function.partition(":")
+    return BeforeValidator(lambda of: of if isinstance(of, plain) else getattr(import_module(module), name)(of))
 
 
 SeveralNames = str | Sequence[str]
@@ -111,7 +93,8 @@ Data = Annotated[
 ]
 Folder = Annotated[
     "str | SkipJsonSchema[Any]",
-    BeforeValidator(_folder),
+    BeforeValidator(str),
+    _through("evenfold.tasks.references:manifest_folder"),
     run("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
 ]
 Target = Annotated[str | None, column("Column to predict.")]
@@ -126,7 +109,7 @@ NSplits = Annotated[
 Seed = Annotated[int | None, split("Decides everything that is random.  [default: 0]", "N")]
 Spec = Annotated[
     "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | str | SkipJsonSchema[Path] | None",
-    BeforeValidator(lambda spec: None if spec is None else manifests.read_spec(spec)),
+    _through("evenfold.manifests:read_spec", NoneType),
     split("A specification, or its YAML or JSON file; what is given beside it is put over it.", "PATH"),
 ]
 Model = Annotated[
@@ -140,7 +123,7 @@ Model = Annotated[
 ]
 Strategy = Annotated[
     "SkipJsonSchema[Any] | str | None",
-    BeforeValidator(_strategy),
+    _through("evenfold.splitters.base:strategy_recipe", str, NoneType),
     split(
         "A strategy, or module:Name of your own; chosen from the columns if left out. In Python also the strategy "
         "itself, a splitter of scikit-learn, or pairs of (train, test) positions.",
@@ -159,7 +142,7 @@ Metrics = Annotated[
 ]
 Build = Annotated[
     "SkipJsonSchema[Any] | str | None",
-    BeforeValidator(_build),
+    _through("evenfold.manifests.audits.pipelines:path_of_build", NoneType),
     model(
         "Import path of the function that builds features, build(train, test) or build(frame), which the audit then "
         "asks by changing its input; in Python also the function itself.",
@@ -217,12 +200,12 @@ Merged = Annotated[
 ]
 Grid = Annotated[
     "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]",
-    BeforeValidator(_grid),
+    _through("evenfold.estimates.selection:grid_of"),
     model("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH"),
 ]
 Metric = Annotated[
     "str | SkipJsonSchema[Any] | None",
-    BeforeValidator(_metric),
+    _through("evenfold.estimates.metrics.scoring:name_of", str, NoneType),
     run("The scorer that decides; the model's first if left out.", hidden=True),
 ]
 
