@@ -159,14 +159,13 @@ THREADS = """
 import os
 import joblib, sklearn.ensemble
 from threadpoolctl import threadpool_info
-from evenfold.splitters.process import cores as all_cores
 from evenfold.tasks.runtime import limits
 
 def threads(cells=10**6, cores=2, **environment):
     before = dict(os.environ)
     os.environ |= {"EVENFOLD_WORKERS": "1", **environment}
     os.sched_setaffinity(0, mine[:cores])
-    all_cores.cache_clear()
+    limits.cores.cache_clear()
     inside = dict(os.environ)
     with limits.limited(cells):
         pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
