@@ -39,23 +39,22 @@ def test_blocks_of_draws_add_up() -> None:
     whole = score_draws(CANCER, draws, seed=0)
     parts = [score_draws(CANCER, part, seed=0) for part in (draws[:2], draws[2:])]
     apparent = apparent_of(CANCER)
-    assert bootstrap_aggregate(DrawScores.merge(parts), *apparent, CANCER) == bootstrap_aggregate(
-        whole, *apparent, CANCER
-    )
+    made, wanted = (bootstrap_aggregate(each, *apparent, CANCER) for each in (DrawScores.merge(parts), whole))
+    assert made == wanted
 
 
 def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
     draws = draws_of(CANCER, 8)
     score, predictions = apparent_of(CANCER)
-    made = bootstrap_aggregate(score_draws(CANCER, draws, seed=0), score, predictions, CANCER)
+    scored = score_draws(CANCER, draws, seed=0)
+    made = bootstrap_aggregate(scored, score, predictions, CANCER)
     frames = [fit_and_score(CANCER, *pair, seed=0, name=f"{i}")[1] for i, pair in draws]
     wrong = pd.concat(frames).assign(wrong=lambda rows: rows["y"] != rows["prediction"])
     err1 = wrong.groupby("row")["wrong"].mean().mean()
     oob = np.mean([frame["y"].ne(frame["prediction"]).mean() for frame in frames])
     p, q = predictions["y"].mean(), predictions["prediction"].mean()
-    pure = bootstrap_estimate(
-        (predictions["y"] != predictions["prediction"]).mean(), err1, oob, p * (1 - q) + (1 - p) * q
-    )
+    err = predictions["y"].ne(predictions["prediction"]).mean()
+    pure = bootstrap_estimate(err, err1, oob, p * (1 - q) + (1 - p) * q)
     accuracy = {each.method: each for each in made if each.metric == "accuracy"}
     assert accuracy[".632+"].value == pytest.approx(1 - pure.e632plus, abs=1e-12)
     assert accuracy[".632"].value == pytest.approx(1 - pure.e632, abs=1e-12)
@@ -65,6 +64,7 @@ def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
     auc = {each.method: each for each in made if each.metric == "roc_auc"}
     assert auc[".632+"].ingredients["gamma"] == 0.5
     assert any("not a mean over rows" in note for note in auc[".632+"].notes)
+    assert auc["out-of-bag"].value == pytest.approx(scored.table["roc_auc"].mean())
 
 
 def test_a_draw_without_a_class_is_counted_not_fatal() -> None:
@@ -73,6 +73,7 @@ def test_a_draw_without_a_class_is_counted_not_fatal() -> None:
     draws = score_draws(problem, draws_of(problem, 30), seed=0)
     failed, undefined = int(draws.table["error"].notna().sum()), int(draws.table["roc_auc"].isna().sum())
     assert failed > 0
+    assert draws.table["seconds_fit"].max() < 600
     assert "hold one class ('often')" in draws.table["error"].dropna().iloc[0]
     made = bootstrap_aggregate(draws, *apparent_of(problem), problem)
     (auc,) = [each for each in made if each.metric == "roc_auc" and each.method == "out-of-bag"]

@@ -135,6 +135,8 @@ def test_nested_cross_validation_is_declined_where_groups_err_together(size: int
     evidence = Evidence(METRICS["neg_mean_squared_error"], problem, scores=scores, predictions=pd.concat(frames))
     said = "the rows of each of 74 groups err together; choose auto" in not_nestable(evidence)
     assert said == declined
+    some = replace(evidence, scores=[replace(score, n_train=score.n_train - 1) for score in scores])
+    assert declined or "test every row, and train on all others" in not_nestable(some)
 
 
 def test_the_nested_interval_by_hand() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.estimates.intervals.months import YEARLY, Figure, blocks, interval, judge, month_of
+from evenfold.estimates.intervals.months import EACH, YEARLY, Figure, blocks, interval, judge, month_of
+from scipy import stats
 
 from benchmarks.months import RESTLESS, STRENGTH, refused_in_a_year, table
 
@@ -55,6 +56,7 @@ def test_a_broken_month_is_refused_with_its_numbers(kind: str) -> None:
     told = judged(change, classes=classes)
     assert told.verdict == "refused"
     assert words.lower() in " ".join(told.sentences).lower()
+    assert all(sentence.startswith("The ") for sentence in told.sentences)
 
 
 @pytest.mark.parametrize("classes", [0, 2])
@@ -104,7 +106,11 @@ def test_more_months_make_the_interval_narrower_and_restless_ones_wider() -> Non
     assert width[12, 0.0] < width[1, 0.0] < width[12, 0.5] * 2
     assert width[12, 0.0] < width[12, 0.5]
     known, unknown = [Figure(0.5, 0.1), Figure(0.6, 0.1)], [Figure(0.9, np.nan), Figure(np.nan, 0.1)]
-    assert interval(known + unknown, known[0], 0.08) == interval(known, known[0], 0.08)
+    ends = interval(known, known[0], 0.08)
+    assert interval(known + unknown, known[0], 0.08) == ends
+    # Two months apart by less than their errors: a prior worth three, so four degrees of freedom.
+    half = np.sqrt(3 * 0.08**2 / 4 * 1.5 + 0.1**2 + 0.1**2 / 2) * stats.t.isf(EACH / 2, 4)
+    assert ends == pytest.approx((0.55 - half, 0.55 + half))
 
 
 @pytest.mark.parametrize("champion", STRENGTH)

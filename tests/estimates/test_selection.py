@@ -19,8 +19,9 @@ from evenfold.estimates import (
     simplest_near_best,
     unit_means,
 )
+from evenfold.estimates.folds import one_for_each
 from evenfold.estimates.selection import chosen_inside
-from evenfold.splitters import Stream
+from evenfold.splitters import SplitError, Stream
 from scipy import stats
 
 
@@ -280,3 +281,11 @@ def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
     one = choose("mse", replace(problem, groups=np.zeros(100, dtype=np.int64)), frames, np.zeros((2, 5)))
     assert one.low == one.value == one.high
     assert one.notes[-1].endswith("an interval needs 2 independent rows or groups, and there is 1.")
+
+
+def test_scores_of_a_loop_of_ones_own_are_a_finite_number_for_each_of_two_splits_or_more() -> None:
+    told = {"test_r2": [0.1, 0.2], "fit_time": [1.0, 1.0]}
+    assert one_for_each(told, 2, "rows 1.0") == {"r2": [0.1, 0.2]}
+    for scores, n in (([0.1], 1), ([0.1, np.nan], 2), ([0.1, 0.2], 3), ({}, 2)):
+        with pytest.raises(SplitError, match=f"^rows 1.0 has {n} splits, and a score is one finite number for each"):
+            one_for_each(scores, n, "rows 1.0")

@@ -24,7 +24,9 @@ def test_sorted_folds_make_a_hold_out_steadier_and_progress_is_counted() -> None
     assert (ratios.loc["random", ["hold_out", "fold_mean", "pooled"]] == 1).all()
     assert ratios.loc["sorted", "hold_out"] < 0.3
     assert [*_ways(CANCER)] == ["random", "stratified"]
-    assert np.bincount(_ways(Problem.of(table, model, "y"))["fractional"](4, 0)).tolist() == [50] * 4
+    ways, tenths = _ways(Problem.of(table, model, "y")), table["y"].rank().to_numpy() // 20.01
+    assert np.bincount(ways["fractional"](4, 0)).tolist() == [50] * 4
+    assert (pd.crosstab(tenths, ways["binned"](4, 0)) == 5).all(axis=None)
 
 
 def test_a_ratio_of_variances_says_how_uncertain_it_is() -> None:

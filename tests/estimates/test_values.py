@@ -181,6 +181,15 @@ def test_the_interval_of_a_mean_of_classes_is_of_the_classes_of_its_score(held: 
     assert evidence.influence[0] == pytest.approx(told)
 
 
+def test_the_interval_of_a_mean_of_recalls_is_as_wide_as_its_smallest_classes_make_it() -> None:
+    y = np.repeat([*CLASSES], [90, 6, 6])
+    frame = frame_of(problem_of(y, CLASSES), np.where(np.arange(102) % 7 == 6, np.roll(y, 11), y), np.arange(102) % 3)
+    names = ("balanced_accuracy", "recall_macro")
+    made, same = (estimated(problem_of(y, CLASSES), frame, metric).interval for metric in names)
+    assert made == same
+    assert made.low < 0.7, "of six rows no recall is known well"
+
+
 def test_a_locked_part_of_one_value_has_an_r2_by_convention_and_no_interval() -> None:
     """A look at it, which is recorded before it is scored, ended in a ZeroDivisionError."""
     x = np.random.default_rng(0).normal(size=60)

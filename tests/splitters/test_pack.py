@@ -161,9 +161,7 @@ def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_prices_of_a_cover_are_worth_what_the_best_mixture_of_bins_costs(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prices_are_worth_what_the_best_mixture_of_bins_costs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evenfold.splitters.packing.exact.SHOWN", 20)  # at first; the others join in rounds
     n, counts_of_bins = 7, np.array([2.0, 1.0])
     masks = np.tile(np.arange(1, 1 << n), 2)

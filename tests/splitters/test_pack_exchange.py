@@ -33,9 +33,7 @@ def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed
 
 
 @pytest.mark.parametrize("size_weight", ["relative", "exact", 0.0])
-def test_exchanges_that_cost_at_most_a_limit_are_all_found_and_the_best_of_joined_ones_is_the_same(
-    size_weight: Any,
-) -> None:
+def test_exchanges_up_to_a_limit_are_all_found_and_the_best_of_joined_ones_is_the_same(size_weight: Any) -> None:
     table = Stream(3).below(9, 120).reshape(40, 3)
     aim, bins = Aim(table, np.array([0.5, 0.2, 0.3]), size_weight=size_weight), np.arange(40) % 3
     few = TwoBins(Packing(aim, bins, Stream(0), np.flatnonzero(bins != 2)[:10]), 0, 1)

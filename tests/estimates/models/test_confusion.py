@@ -122,3 +122,7 @@ def test_a_confusion_counts_every_test_row_once_and_says_its_thresholds() -> Non
     assert thresholds(credit(), pd.DataFrame()) == (0.5, 0.5), "where none is given half the probability decides"
     assert thresholds(credit(threshold=0.2), pd.DataFrame()) == (0.2, 0.2)
     assert Confusion.of(Problem.of(DIABETES_ROWS, ModelSpec(estimator=RIDGE), "target"), said) is None
+    for n in (20, 21):
+        rows = pd.DataFrame({"x": range(n), "y": [f"class {i}" for i in range(n)]})
+        made = Confusion.of(Problem.of(rows, ModelSpec(estimator=LOGISTIC), "y"), rows.assign(prediction=rows["y"]))
+        assert (made is None) == (n == 21), "more than twenty are no table to look at"

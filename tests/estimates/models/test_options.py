@@ -130,6 +130,8 @@ def test_transforms_have_short_names_and_paths() -> None:
     named = ModelSpec.of({"target_transform": "yeo-johnson"})
     assert named == ModelSpec.of({"target_transform": {"transformer": power, "params": {"method": "yeo-johnson"}}})
     assert named.canonical() == {"target_transform": {"params": {"method": "yeo-johnson"}}}
+    assert named.trains_like(named.model_copy(update={"metrics": ("r2",)}))
+    assert not named.trains_like(ModelSpec())
     quantile = ModelSpec.of({"target_transform": "sklearn.preprocessing:QuantileTransformer"})
     assert quantile.target_transform.transformer == "sklearn.preprocessing:QuantileTransformer"
 

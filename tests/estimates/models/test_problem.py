@@ -35,7 +35,8 @@ def problem(model: ModelSpec | None = None, target: str = "delay", table: pd.Dat
 
 def test_features_are_every_column_of_few_values_or_numbers_without_a_role() -> None:
     table = TABLE.assign(tail=[f"N{i // 5}" for i in range(N)], hash=np.arange(N, dtype=np.uint64) + np.uint64(2**63))
-    seen = problem(table=table, roles=["id"], groups="level")
+    table["fold"] = np.arange(N) % 5
+    seen = problem(table=table, roles=["id"], groups="level", folds=["fold", "nothing"])
     assert seen.features == ("late", "seats", "open", "carrier", "origin", "flat")
     assert seen.encoded == ("late", "carrier", "origin")
     assert seen.left_out == {
@@ -43,6 +44,7 @@ def test_features_are_every_column_of_few_values_or_numbers_without_a_role() -> 
         "same": "text with one value",
         "tail": "text of 8 values in 40 rows, fewer than 10 rows a value; list it in features to have it encoded",
         "nothing": "empty in every row",
+        "fold": "the fold of each row, as an export writes it; list it in features to use it",
         "lists": "objects that are neither numbers nor text nor dates",
         "hash": "whole numbers of 2^63 and more; to use it, keep it as text (types: {hash: text})",
     }

@@ -73,19 +73,17 @@ def shuffled(data: pd.DataFrame) -> pd.DataFrame:
     return data.assign(y=data["y"].sample(frac=1, random_state=3).to_numpy())
 
 
+def late(data: pd.DataFrame, y: Any) -> pd.DataFrame:
+    return data.assign(y=data["y"].where(data["id"] < 1000, y))
+
+
 BROKEN = {
     "cut short": (lambda data: data.tail(500), ["vanished_rows"]),
     "one month alone": (lambda data: data.tail(200), ["vanished_rows"]),
     "targets shuffled": (shuffled, ["changed_targets"]),
     "targets x 60": (lambda data: data.assign(y=data["y"] * 60), ["changed_targets", "target_distribution"]),
-    "new targets x 60": (
-        lambda data: data.assign(y=np.where(data["id"] < 1000, data["y"], data["y"] * 60)),
-        ["target_distribution"],
-    ),
-    "a constant target": (
-        lambda data: data.assign(y=np.where(data["id"] < 1000, data["y"], 1.0)),
-        ["target_distribution", "repeated_targets"],
-    ),
+    "new targets x 60": (lambda data: late(data, data["y"] * 60), ["target_distribution"]),
+    "a constant target": (lambda data: late(data, 1.0), ["target_distribution", "repeated_targets"]),
     "a column gone": (lambda data: data.drop(columns="x"), ["lost_columns"]),
     "numbers as text": (lambda data: data.assign(x=data["x"].astype(str)), ["lost_columns"]),
     "a column emptied": (lambda data: data.assign(x=None), ["lost_columns"]),
@@ -155,10 +153,8 @@ def test_a_month_that_has_only_begun_is_not_few() -> None:
 def test_a_target_that_the_split_does_not_read_is_looked_at() -> None:
     plain = SPEC | {"strategy": "KFold"}
     assert failed(months(6), spec=plain) == []
-    assert failed(months(6).assign(y=lambda frame: frame["y"] * 60), spec=plain) == [
-        "changed_targets",
-        "target_distribution",
-    ]
+    stopped = failed(months(6).assign(y=lambda frame: frame["y"] * 60), spec=plain)
+    assert stopped == ["changed_targets", "target_distribution"]
 
 
 def test_classes_that_shift_are_stopped() -> None:
@@ -178,7 +174,7 @@ def test_rows_that_no_model_learnt_from_are_not_compared_with() -> None:
         manifest = extend(manifest, months(n)).manifest
     found = check_arrival(manifest, months(6), learnt.grown(manifest, 0))
     assert (found.failed, set(found.not_asked)) == ([], {"jumps_in_time"})
-    shifted = months(6).assign(y=lambda frame: frame["y"].where(frame.index < 1000, frame["y"] + 60))
+    shifted = late(months(6), months(6)["y"] + 60)
     (finding,) = check_arrival(manifest, shifted, learnt.grown(manifest, 0), gates={"new_rows": "off"}).findings
     assert finding.check == "target_distribution"
     assert "from that of the last 400 (" in finding.message
@@ -306,9 +302,8 @@ def test_a_class_that_is_a_number_is_told_like_any_other() -> None:
     spec = SPEC | {"columns": {"key": "id", "target": "y"}, "strategy": "StratifiedKFold"}
     data = months(6).assign(y=lambda rows: rows["id"] % 2)
     manifest = decide(spec, data.head(1000))
-    found = check_arrival(
-        manifest, data.assign(y=data["y"].where(data["id"] < 1195, 2)), Snapshot.of(manifest, data.head(1000))
-    )
+    third = data.assign(y=data["y"].where(data["id"] < 1195, 2))
+    found = check_arrival(manifest, third, Snapshot.of(manifest, data.head(1000)))
     (told,) = found.findings
     assert (told.check, told.figures) == ("unseen_categories", {"y": 1})
 

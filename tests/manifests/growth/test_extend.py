@@ -21,12 +21,8 @@ GROUPS = {"name": "groups", "columns": {"key": "id", "target": "label", "group":
 PARTS = {"name": "parts", "columns": {"key": "id", "target": "number"}, "strategy": "FractionalStratifiedSplit"}
 PARTS |= {"params": {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}}
 HASHED = {"name": "hashed", "columns": {"key": "id"}, "strategy": "HashSplit", "params": {"n_splits": 5}}
-REPEATED = {
-    "name": "repeated",
-    "columns": {"key": "id", "target": "label"},
-    "strategy": "Repeated",
-    "params": {"strategy": {"strategy": "StratifiedKFold", "params": {"n_splits": 3}}, "n_repeats": 2},
-}
+REPEATED = CLASSES | {"name": "repeated", "strategy": "Repeated"}
+REPEATED |= {"params": {"strategy": {"strategy": "StratifiedKFold", "params": {"n_splits": 3}}, "n_repeats": 2}}
 REPEATED_PARTS = PLAIN | {"name": "repeated-parts", "strategy": "Repeated"}
 REPEATED_PARTS |= {"params": {"strategy": {"strategy": "RandomSplit"}, "n_repeats": 2}}
 POISSON = {"name": "poisson", "columns": {"key": "id"}, "strategy": "PoissonBootstrap", "params": {"n_splits": 8}}
