@@ -284,8 +284,7 @@ def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
 
 
 def test_scores_of_a_loop_of_ones_own_are_a_finite_number_for_each_of_two_splits_or_more() -> None:
-    told = {"test_r2": [0.1, 0.2], "fit_time": [1.0, 1.0]}
-    assert one_for_each(told, 2, "rows 1.0") == {"r2": [0.1, 0.2]}
+    assert one_for_each({"test_r2": [0.1, 0.2], "fit_time": [1.0, 1.0]}, 2, "rows 1.0") == {"r2": [0.1, 0.2]}
     for scores, n in (([0.1], 1), ([0.1, np.nan], 2), ([0.1, 0.2], 3), ({}, 2)):
         with pytest.raises(SplitError, match=f"^rows 1.0 has {n} splits, and a score is one finite number for each"):
             one_for_each(scores, n, "rows 1.0")

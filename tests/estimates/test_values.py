@@ -317,6 +317,9 @@ def test_influences_are_of_the_score_whatever_the_two_classes_are_called(metric:
     answers = replay(frame_of(problem, np.asarray(classes)[two.argmax(axis=1)], 0, two), classes)
     made = influence_of(metric, Answered(answers, labels, classes))
     assert made[0] == pytest.approx(score(metric, Answered(answers, labels)), abs=1e-12)
+    weighing_nothing = Answered(answers, labels, classes, (labels != classes[0]).astype(float))
+    with np.errstate(invalid="ignore"):
+        assert influence_of("balanced_accuracy", weighing_nothing) is None
 
 
 @pytest.mark.parametrize(("grouped", "unit"), [(False, "row"), (True, "group")])

@@ -138,6 +138,9 @@ def test_a_bridge_may_be_accepted_and_a_known_row_that_becomes_one_is_quarantine
     assert "1 row has patient and device of two folds; quarantined." in grown.notes
     accepted = extend(manifest, pd.concat([data, bridge]), merged="accept").manifest
     assert folds(accepted, pd.concat([data, bridge]))["bridge"] == 0
+    left = data[data["patient"] != one["patient"]]  # the visit of another's is all that is left of the patient
+    renamed = left.assign(patient=left["patient"].mask(left["visit"] == other["visit"], one["patient"]))
+    assert extend(manifest, renamed).quarantined == 1
     corrected = data.copy()
     corrected.loc[corrected["visit"] == one["visit"], "device"] = other["device"]
     mended = extend(manifest, corrected)

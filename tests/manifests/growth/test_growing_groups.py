@@ -40,11 +40,9 @@ def test_the_order_in_which_new_groups_arrive_does_not_matter() -> None:
     new = pd.DataFrame({"id": 9_000 + np.arange(24), "g": [f"new {i // 3}" for i in range(24)]})
     new = new.assign(label=["a", "b", "a"] * 8, number=1.0)
     turned = new.assign(g=new["g"].to_numpy()[::-1])
-    folds = [
-        extend(decide(GROUPS, whole), pd.concat([whole, late])).manifest.group_table.to_pandas()
-        for late in (new, turned)
-    ]
-    first, second = (frame[frame["group"].str.startswith("new")].set_index("group")["fold"] for frame in folds)
+    grown = (extend(decide(GROUPS, whole), pd.concat([whole, late])).manifest for late in (new, turned))
+    tables = (each.group_table.to_pandas().set_index("group")["fold"] for each in grown)
+    first, second = (folds[folds.index.str.startswith("new")] for folds in tables)
     assert first.to_dict() == second.to_dict()
     assert first.nunique() > 1
 

@@ -15,6 +15,7 @@ from evenfold.manifests.tables.read import source_of
 
 SHOPS = {"name": "rows", "columns": {"key": "id", "target": "y", "group": "shop", "time": "day"}}
 SHOPS |= {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
+UNTIMED = SHOPS | {"columns": {"key": "id", "target": "y", "group": "shop"}}
 ODD = ("constant_columns", "repeated_targets", "restated_target", "copied_rows", "jumps_in_time", "swallowing_groups")
 OFF = {"new_rows": "off"}
 NEW = 600  # the first of the new rows: three months of 200 are known
@@ -93,19 +94,17 @@ def test_what_an_earlier_month_was_like_is_no_news() -> None:
 
 
 def test_times_that_nobody_named_are_asked_too() -> None:
-    spec = SHOPS | {"columns": {"key": "id", "target": "y", "group": "shop"}}
-    found = check_arrival(decide(spec, four_months()[:NEW]), of_new(four_months(), "day", DATES), None, gates=OFF)
+    found = check_arrival(decide(UNTIMED, four_months()[:NEW]), of_new(four_months(), "day", DATES), None, gates=OFF)
     assert found.failed == ["jumps_in_time"]
     once = four_months().assign(day=DATES)
-    assert "jumps_in_time" in check_arrival(decide(spec, once[:NEW]), once, None).not_asked
+    assert "jumps_in_time" in check_arrival(decide(UNTIMED, once[:NEW]), once, None).not_asked
 
 
 def test_a_measure_that_is_one_value_is_told_beside_a_single_earlier_part() -> None:
-    spec = SHOPS | {"columns": {"key": "id", "target": "y", "group": "shop"}}
     data = of_new(four_months(), "x", 0.0).assign(
         rain=lambda data: data["id"] * (data["id"] % 15 > 0) * (data["id"] < NEW)
     )
-    found = check_arrival(decide(spec, data[:NEW]), data, None, gates=OFF | {"copied_rows": "off"})
+    found = check_arrival(decide(UNTIMED, data[:NEW]), data, None, gates=OFF | {"copied_rows": "off"})
     assert found.failed == ["constant_columns"]
     assert found.findings[0].figures["columns"] == ["x"], "neither month nor snow, nor what was one value in 1 of 15"
 
