@@ -17,7 +17,7 @@ from evenfold.estimates.intervals.pairing import SharedRows, classes_of, exact_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.estimates.models.estimators import named_for
 from evenfold.estimates.models.spec import Task
-from evenfold.estimates.results import Declined, Estimate, Interval, ends, require_level, rounded
+from evenfold.estimates.results import Declined, Estimate, Interval, require_level, rounded
 from evenfold.splitters.errors import Displayed
 from scipy import stats
 
@@ -64,11 +64,6 @@ class Comparison(Displayed):
     def resolution(self) -> float | None:
         """The smallest difference that would have been told from none: half the interval's width."""
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The difference and its ends as metrics of a run."""
-        return {f"difference/{self.metric}": self.difference} | ends(self.metric, self.interval, "difference_")
 
     @property
     def summary(self) -> str:

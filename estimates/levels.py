@@ -10,7 +10,6 @@ from math import isfinite, sqrt
 
 import numpy as np
 import pandas as pd
-from evenfold.splitters.errors import named_apart
 
 from .intervals.evidence import Evidence
 from .intervals.methods import SAME_SCORE, cancels, has_influence, standard_error, within_range
@@ -46,17 +45,6 @@ def widest_gap(levels: Sequence[LevelScore], metric: str) -> tuple[float, LevelS
     apart = [(high - low, better, worse) for (better, high, above), (worse, low, below) in permutations(scored, 2)
              if better.attribute == worse.attribute and above.low > below.high]  # fmt: skip
     return max(apart, key=lambda pair: pair[0], default=None)
-
-
-def level_metrics(scores: Sequence[LevelScore]) -> dict[str, float]:
-    """Return the scores as metrics of a run: by/region/north/r2; those of a level without one are left out."""
-    titles = named_apart(each.attribute for each in scores)
-    names = {title: named_apart(each.level for each in scores if each.attribute == title) for title in titles}
-    return {
-        f"by/{titles[each.attribute]}/{names[each.attribute][each.level]}/{each.metric}": each.value
-        for each in scores
-        if each.value is not None
-    }
 
 
 def level_scores(

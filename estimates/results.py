@@ -17,16 +17,15 @@ from evenfold.estimates.metrics.record import Answered, Metric, Responses, codes
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters import Stream
-from evenfold.splitters.errors import Displayed, named_apart
+from evenfold.splitters.errors import Displayed
 from evenfold.splitters.numbers import IMPORTANCE
 from sklearn.metrics import confusion_matrix
 
 MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2  # of the importance of features: test rows, and changes of each
 AT_LEAST = 5_000  # predictions that are cheap beside any fit
 MOST_FOLDS = 10  # of which it is measured: the first ones, for more would say the same at the cost of short fits
-MOST_CLASSES, MOST_COUNTED = 20, 10  # of a confusion matrix, and of one whose counts are metrics of a run
+MOST_CLASSES = 20  # of a confusion matrix
 FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")  # of a FoldScore, beside its scores
-BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}  # the figures of a run that are called otherwise
 TOLD = ("metric", "method", "value", "sd", "se", "pooled", "apparent", "n_splits")  # of an Estimate, in a table
 
 
@@ -157,31 +156,6 @@ class Estimate(Displayed):
         interval = "" if self.interval is None else f", {self.interval.read(reading).said(4)}"
         score = f"{reading.title} {rounded(reading.shown(self.value), 4)}{interval}"
         return f"Estimate {score}: {self.method}, {self.n_splits:,} splits"
-
-
-def ends(metric: str, interval: Interval | None, of: str = "") -> dict[str, float]:
-    """Return the ends of an interval as metrics: low/r2 and high/r2; ``of`` something else, difference_low/r2."""
-    return {f"{of}{side}/{metric}": getattr(interval, side) for side in ("low", "high")} if interval else {}
-
-
-def estimate_metrics(estimates: Sequence[Estimate]) -> dict[str, float]:
-    """Return what is to be read: value/r2, low/r2 and high/r2, mean/r2 and sd/r2 of the folds, and apparent/r2.
-
-    Of a bootstrap oob/r2, 632/r2 and 632plus/r2, the last of which is the value. All else is in estimates.json.
-    """
-    metrics: dict[str, float | None] = {}
-    for each in estimates:
-        metric, mean = each.metric, each.value if each.fold_mean is None else each.fold_mean
-        if each.method in BOOTSTRAP:
-            metrics[f"{BOOTSTRAP[each.method]}/{metric}"] = each.value
-        else:
-            metrics |= {f"mean/{metric}": mean, f"sd/{metric}": each.sd}
-        figures = {"value": each.value, "apparent": each.apparent, "resolution": each.resolution}
-        metrics |= {f"{name}/{metric}": value for name, value in figures.items()} | ends(metric, each.interval)
-        if beside := each.baseline:
-            metrics |= {f"baseline/{metric}": beside.value, f"above_baseline/{metric}": beside.difference}
-            metrics |= ends(metric, beside.interval, "above_baseline_")
-    return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -326,20 +300,6 @@ class Confusion:
             thresholds(problem, predictions) if has_threshold else None,
             apparent,
         )
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The counts of test rows as metrics of a run, and the ends of the thresholds."""
-        if self.apparent:
-            return {}
-        names = named_apart(self.classes).values()
-        counts = {
-            f"confusion/{truth} called {label}": float(count)
-            for truth, row in zip(names, self.counts, strict=True)
-            for label, count in zip(names, row, strict=True)
-        }
-        thresholds = dict(zip(("threshold/low", "threshold/high"), self.thresholds or (), strict=False))
-        return (counts if len(self.classes) <= MOST_COUNTED else {}) | thresholds
 
 
 def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:

@@ -190,7 +190,7 @@ class Answered:
 
     @cached_property
     def numbers(self) -> Floats:
-        """A model's words on rows, a line each: a number, or a probability per class, of a mere label 0 and 1."""
+        """The answers of a model, a line per row: a number, or a probability per class, of a mere label 0 and 1."""
         answers = self.predicted
         if self.classes:
             chances = hasattr(self.answers, "predict_proba")

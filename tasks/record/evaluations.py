@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, importance_table
-from evenfold.estimates.levels import level_metrics
 from evenfold.estimates.models.draws import scores_in
-from evenfold.estimates.results import FIGURES, estimate_metrics
+from evenfold.estimates.results import FIGURES
 from evenfold.manifests import digest_json
 from evenfold.manifests.tables.read import stamp
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.pictures import score_pictures
 from evenfold.reports.evaluations.words import failure_of, scores_table
+from evenfold.reports.figures import confusion_metrics, estimate_metrics, level_metrics
 from evenfold.reports.texts import in_markdown, linked, page_note
 from evenfold.splitters.naming import installed
 from evenfold.tasks.fits import require_final
@@ -174,7 +174,7 @@ class _Record:
             for number, score in zip(numbers, self.scores, strict=True):
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
-        confusion = of.confusion.metrics if of.confusion else {}
+        confusion = confusion_metrics(of.confusion)
         traits = {"stratified": self.work.manifest.splitter.needs.y != "ignored", "ordered": self.work.in_time_order}
         about_run: dict[str, object] = {
             "split_run_id": self.split_run, "record": "evaluation", "run_label": self.label,

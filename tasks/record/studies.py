@@ -17,9 +17,9 @@ import pandas as pd
 from evenfold.estimates import Choice, Comparison, CorrectedT, Estimate, ModelSpec, Problem, corrected_resampled_t
 from evenfold.estimates.folds import one_for_each
 from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
-from evenfold.estimates.results import ends, estimate_metrics
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Origin, Page, Verdict, audit_page, comparison_page, look_page, segments_page, tuning_page
+from evenfold.reports.figures import ends, estimate_metrics
 from evenfold.reports.texts import page_note
 from evenfold.splitters.errors import Displayed, SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, RunRef, Segment, SplitRef, Tried
@@ -216,7 +216,7 @@ def record_comparison(
     about |= {name: str(value) for name, (value, usual) in another.items() if value != usual}
     figures = {"repeats": float(first.repeats), "fits": float(first.n_fits)}
     for each in comparisons:
-        figures |= each.metrics
+        figures |= {f"difference/{each.metric}": each.difference} | ends(each.metric, each.interval, "difference_")
     of_split = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
     tags = {name: a.tags[name] for name in of_split if name in a.tags}
     title = f"{' and '.join(each.name.partition(' @ ')[0] for each in (a, b))} @ {spec}"
