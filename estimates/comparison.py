@@ -173,7 +173,7 @@ def _inflation(
     return 1 / repeats + n / learnt * counts
 
 
-def metrics_for(asked: Iterable[str], predictions: pd.DataFrame, task: Task, positive: Any, name: str) -> list[str]:
+def metrics_for(names: Iterable[str], predictions: pd.DataFrame, task: Task, positive: Any, name: str) -> list[str]:
     """Return metrics, each once, as they are named for the target of recorded predictions.
 
     ``positive``: the class of two that the recipe calls so, as text; ``name``: of the model. Raises ModelError for what
@@ -182,7 +182,7 @@ def metrics_for(asked: Iterable[str], predictions: pd.DataFrame, task: Task, pos
     classes = () if task == "regression" else classes_of("accuracy", predictions, predictions, (name, name))
     if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
         positive = positive == "True"
-    return list(dict.fromkeys(named_for(asked, task, classes, positive)))
+    return list(dict.fromkeys(named_for(names, task, classes, positive)))
 
 
 def p_of(difference: float, se: float, df: float) -> float:

@@ -56,8 +56,8 @@ class SplitOutcome(Displayed, Outcome):
         """The split and what its audit found, in one line."""
         split = self.split
         what = f"{split.n_rows:,} rows, {split.n_splits:,} splits ({split.strategy}), id {split.split_id[:12]}"
-        found = self.audit.sentences if self.audit else []
-        return "; ".join([f"Split {split.name} {split.version}: {what}", *found])
+        findings = self.audit.sentences if self.audit else []
+        return "; ".join([f"Split {split.name} {split.version}: {what}", *findings])
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
@@ -191,8 +191,8 @@ class Evaluation(Measured):
     def summary(self) -> str:
         """The model, the split, every score, what is doubtful about them, and the columns left out, in one line."""
         warnings = [warning.removesuffix(".") for estimate in self.estimates for warning in estimate.warnings]
-        found = self.audit.sentences if self.audit else []
-        return self.scored(*dict.fromkeys(warnings), left_out_words(self.left_out), *found)
+        findings = self.audit.sentences if self.audit else []
+        return self.scored(*dict.fromkeys(warnings), left_out_words(self.left_out), *findings)
 
     @property
     def beside(self) -> list[str]:

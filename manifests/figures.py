@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
 from evenfold.manifests.fields import Strict
-from evenfold.splitters.errors import Displayed
+from evenfold.splitters.errors import Displayed, named_apart
 from evenfold.splitters.packing.report import PackReport
 
 
@@ -25,6 +26,7 @@ class Figures(TypedDict, total=False):
 
 # Those that are one number: the page has a column of each, and MLflow a series, whose steps are the folds.
 NUMBERS = ("groups", "mean", "sd", "ks", "wasserstein")
+MOST_SHARES = 10  # classes of which MLflow shows the share of each fold and part
 
 
 class RowsBalance(Strict):
@@ -123,6 +125,40 @@ class BalanceReport(Displayed, Strict):
         """Return each figure that there is with its value, and what no split can be below."""
         present = (figure for figure in FIGURES if figure.name in self.worst)
         return [(figure, self.worst[figure.name], self.reachable.get(figure.name)) for figure in present]
+
+    def metrics(self, most_folds: int) -> dict[str, float | dict[int, float]]:
+        """Return the figures as metrics of a run, their bounds, and what each part holds.
+
+        Of whole groups also the terms of the cost and the gap to the best; of up to ``most_folds`` splits what each
+        holds, a step each.
+        """
+        metrics: dict[str, float | dict[int, float]] = {}
+        for figure, value, least in self.shown():
+            metrics |= figure.metrics(value, least)
+        classes = [f"balance/share{{}}/{name}" for name in named_apart(self.classes or ()).values()]
+
+        def held(place: RowsBalance, **more: float | None) -> dict[str, float]:
+            values = {f"balance/{name}{{}}": getattr(place, name) for name in ("rows", "wanted", *NUMBERS)} | more
+            if len(classes) <= MOST_SHARES:
+                values |= dict(zip(classes, place.shares or (), strict=False))
+            return {name: float(value) for name, value in values.items() if value is not None}
+
+        places: list[FoldBalance | PartBalance] = [*self.folds, *self.parts]
+        for place in (each for each in places if each.name):
+            metrics |= {name.format(f"_{place.name}"): value for name, value in held(place).items()}
+        strata = named_apart(self.strata)
+        metrics |= {f"balance/stratum_share/{strata[name]}": value for name, value in self.strata.items()}
+        if self.reach is not None:
+            terms = ("size_term", "class_term", "missing", "gap", "optimal")
+            metrics |= {f"balance/cost_{name}": float(getattr(self.reach, name)) for name in terms}
+        if self.picks is not None:
+            metrics |= {"balance/least_picked": self.picks[0], "balance/most_picked": self.picks[1]}
+        series = defaultdict[str, dict[int, float]](dict)
+        for fold in self.folds if self.n_splits <= most_folds else ():
+            trained = {"balance/rows_train": fold.train, "balance/wanted_train": fold.wanted_train}
+            for name, rows in held(fold, **trained).items():
+                series[name.format("")][fold.split] = rows
+        return metrics | series
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,8 @@ class Words(Console):
         spec, kind = header["spec"], header["kind"]
         of = amount(header["n_rows"], "row"), amount(header["n_splits"], "draw" if kind == "draws" else "split")
         self.say(f"{header['name']} {header['version']}: {header['algorithm']['name']}, {', '.join(of)}", "bold")
-        asked = spec.get("columns", {}) | spec
-        words = [f"{name} {written(asked[name])}" for name in asked if name not in ("columns", "name", "strategy")]
+        fields = spec.get("columns", {}) | spec
+        words = [f"{name} {written(fields[name])}" for name in fields if name not in ("columns", "name", "strategy")]
         joined = [f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"]]
         facts = {
             "asked": ", ".join(words), "split_id": header["split_id"], "plan_id": header["plan_id"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
@@ -48,6 +49,22 @@ def listed(things: Iterable[Any], most: int = 5) -> str:
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def named_apart(labels: Iterable[str]) -> dict[str, str]:
+    """Return each class, level or column in the letters that a metric's name may have: those of any alphabet.
+
+    What would coincide is numbered in the order given (``C__``, ``C__ 2``), so that none overwrites another. O(n).
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for label in dict.fromkeys(labels):
+        plain = re.sub(r"[^\w .-]", "_", label)[:60]
+        plain = "_" if plain in ("", ".", "..") else plain  # which a path cannot end in
+        numbered = (f"{plain} {number}" for number in itertools.count(2))
+        names[label] = next(name for name in itertools.chain([plain], numbered) if name not in taken)
+        taken.add(names[label])
+    return names
 
 
 def is_deployed() -> bool:

@@ -246,9 +246,9 @@ class ModelSpec(BaseModel):
 
     def with_fields(self, **fields: Any) -> ModelSpec:
         """Return the specification with fields put over it, all but None; ``params`` are put over its own."""
-        given = {name: value for name, value in fields.items() if value is not None}
-        given |= {"params": self.params | given["params"]} if "params" in given else {}
-        return ModelSpec.of(self.model_dump(exclude_unset=True) | given) if given else self
+        changes = {name: value for name, value in fields.items() if value is not None}
+        changes |= {"params": self.params | changes["params"]} if "params" in changes else {}
+        return ModelSpec.of(self.model_dump(exclude_unset=True) | changes) if changes else self
 
     def with_params(self, params: Params) -> ModelSpec:
         """Return the specification with parameters put over its own, as a configuration has them."""

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 from evenfold.manifests import BalanceReport, digest_json
-from evenfold.reports.figures import balance_metrics
 from evenfold.tasks.outcomes import SplitRef
 
 Metrics = Mapping[str, float | Mapping[int, float]]  # what has a value for each of several steps as well
@@ -120,5 +119,5 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
             **{f"params.{name}": value for name, value in chosen.items() if name != "random_state"},
             **{f"columns.{role}": name for role, name in columns.items()},
         },
-        metrics=balance_metrics(report, MOST_FOLDS),
+        metrics=report.metrics(MOST_FOLDS),
     )  # fmt: skip

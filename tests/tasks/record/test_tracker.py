@@ -13,8 +13,8 @@ from unittest.mock import patch
 import pytest
 from evenfold.estimates import Choice, Estimate
 from evenfold.estimates.results import Interval
-from evenfold.reports.figures import named_apart
 from evenfold.splitters import SplitError
+from evenfold.splitters.errors import named_apart
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.reading import read_recipe, recorded_runs
