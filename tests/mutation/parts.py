@@ -33,11 +33,15 @@ def _python(place: Path) -> list[Path]:
 
 PARTS = {
     "splitters": Part(("splitters",), ("tests/splitters",), sample=240, without=("splitters/conformance",)),
+    "packing": Part(
+        ("splitters/packing",),
+        ("tests/splitters/test_golden.py", "tests/splitters/test_pack.py", "tests/splitters/test_pack_exchange.py"),
+    ),
     "growth": Part(
         ("manifests/growth",),
         ("tests/manifests/growth", "tests/manifests/test_membership.py", "tests/splitters/test_quantiles.py"),
     ),
-    "estimates": Part(("estimates",), ("tests/estimates",), sample=120, without=("estimates/promotion.py",)),
+    "estimates": Part(("estimates",), ("tests/estimates",), without=("estimates/promotion.py",)),
     "promotion": Part(
         ("estimates/promotion.py",),
         ("tests/estimates/test_promotion.py", "tests/estimates/test_comparison.py"),
