@@ -202,7 +202,7 @@ def _worth(arrived: Arrived, rows: NDArray[np.int64]) -> float:
     return min([float(rows.size**2 / np.sum(np.square(each))) for each in sizes], default=float(rows.size))
 
 
-def explained(worth: Sequence[float], n_compared: int = 1) -> float:
+def explained(worth: Sequence[float], n_compared: int) -> float:
     """Return the distance that chance explains between samples of n rows: 2 exp(-2 d^2 / sum(1/n)) is the rate."""
     return sqrt(log(2 * n_compared / FALSE_ALARMS) / 2 * sum(1 / n for n in worth))
 

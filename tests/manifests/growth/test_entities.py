@@ -177,8 +177,10 @@ def test_what_comes_to_a_locked_level_is_locked_from_then_on() -> None:
     locked = data[data["visit"].map(folds(manifest, data)) == -2].iloc[0].to_dict()
     first = pd.DataFrame([locked | {"visit": "first", "patient": 99_999}])
     second = pd.DataFrame([locked | {"visit": "second", "patient": 99_999, "device": "fresh"}])
-    manifest = extend(extend(manifest, first, batch=True).manifest, second, batch=True).manifest
+    manifest = extend(extend(manifest, first, batch=True, max_missing=0).manifest, second, batch=True).manifest
     assert manifest.fold_of(pd.concat([data, first, second]))[-2:].tolist() == [-2, -2]
+    of_first = data[data["visit"] == data["visit"].min()].assign(visit="w", device="fresh")  # the first level of all
+    assert extend(decide(SPEC, data), of_first, batch=True).manifest.codes[-1] == decide(SPEC, data).codes[0]
 
 
 @pytest.mark.parametrize("splitter", [ForwardChaining(3), PurgedKFold(3)], ids=repr)

@@ -29,7 +29,7 @@ def four_months() -> pd.DataFrame:
     snow = np.where(rng.uniform(size=n) < month / 3, 0.0, rng.normal(size=n))
     return pd.DataFrame(
         {"id": range(n), "y": rng.normal(size=n), "shop": rng.integers(0, 40, n), "day": day, "x": rng.normal(size=n),
-         "month": month, "snow": snow}
+         "month": month, "snow": snow, "flag": np.arange(n) % 2}
     )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def of_new(data: pd.DataFrame, name: str, values: object, share: float = 1.0) ->
     return data.assign(**{name: data[name].where(data.index < 800 - 200 * share, values)})
 
 
-DATES = pd.Timestamp("2099-01-01")
+DATES, HALF_A_YEAR_LATER = pd.Timestamp("2099-01-01"), pd.Timestamp("2026-09-27")
 # Each with what is told of it, by how much, and whether it stops the table.
 CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]] = {
     "a column emptied": (lambda data: of_new(data, "x", np.nan), "constant_columns", 0.99, True),
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]
     "the target rounded": (lambda data: of_new(data, "y", data["y"].round()), "repeated_targets", 59, True),
     "noise on whole numbers": (lambda data: of_new(data.round({"y": 0}), "y", data["y"]), "repeated_targets", 55, True),
     "a tenth of it zero": (lambda data: of_new(data, "y", 0.0, 0.1), "repeated_targets", 2.9, False),
-    "a feature filled from it": (lambda data: of_new(data, "x", 3 - data["y"]), "restated_target", 0.9, True),
+    "a flag filled from it": (lambda data: of_new(data, "flag", 1 * (data["y"] > 0)), "restated_target", 0.9, True),
     "a feature of every other row filled from it": (
         lambda data: of_new(data, "x", 3 - data["y"]).assign(x=lambda of: of["x"].where(of["id"] % 2 > 0)),
         "restated_target",
@@ -67,8 +67,9 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]
     "a fifth of it": (lambda data: pd.concat([data, last_again(data)[NEW : NEW + 50]]), "copied_rows", 0.2, False),
     "half with another x": (lambda data: of_new(last_again(data), "x", data["x"] + 9, 0.5), "copied_rows", 0.5, False),
     "days far ahead": (lambda data: of_new(data, "day", DATES), "jumps_in_time", 800, True),
-    "one day far ahead": (lambda data: of_new(data, "day", DATES, 0.005), "jumps_in_time", 0.9, False),
+    "one day ahead": (lambda data: of_new(data, "day", HALF_A_YEAR_LATER, 0.005), "jumps_in_time", 0.9, False),
     "one shop of a month": (lambda data: of_new(data, "shop", 99), "swallowing_groups", 8, True),
+    "a big shop": (lambda of: of_new(of.assign(shop=of.id.clip(149) % 51), "shop", 47), "swallowing_groups", 2, False),
 }
 
 
