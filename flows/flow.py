@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 import prefect
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
-from evenfold.splitters.process import overlapping
 from evenfold.tasks.parameters import Flag
 from evenfold.tasks.runtime.home import CONSOLE, Home
 from evenfold.tasks.runtime.limits import task_runner
+from evenfold.tasks.runtime.process import overlapping
 from evenfold.tasks.runtime.progress import at_stop, room, setting, through_outages
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key

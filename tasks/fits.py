@@ -11,14 +11,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
-from evenfold.estimates.models.limits import within
 from evenfold.estimates.results import hearing
 from evenfold.manifests.tables.aside import parquet_bytes
 
 from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef, Trained
 from .parameters import Model, TimeLimit
 from .runtime.home import keep_file
-from .runtime.limits import limited
+from .runtime.limits import limited, within
 from .runtime.progress import setting
 from .runtime.signing import sign
 from .steps import REFRESHING, Finished, finished_here, is_refreshing, step, tell

@@ -16,10 +16,11 @@ from urllib.parse import unquote, urlsplit
 
 from evenfold.manifests.tables.aside import parquet_bytes, write_aside
 from evenfold.splitters.errors import SplitError, redacted
-from evenfold.splitters.process import cores, environment, overlapping
 from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from .process import cores, environment, overlapping
 
 
 def without_login(uri: str) -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import prefect
 from evenfold.estimates import EvaluationError
-from evenfold.splitters.process import environment
+from evenfold.tasks.runtime.process import environment
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings

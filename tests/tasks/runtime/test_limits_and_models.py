@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
-from evenfold.estimates.models.limits import within
 from evenfold.flows import evaluate, split
 from evenfold.tasks import Home, fit_fold
-from evenfold.tasks.runtime.limits import task_runner
+from evenfold.tasks.runtime.limits import task_runner, within
 from mlflow.tracking import MlflowClient
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from servers import wait_until
@@ -104,7 +103,7 @@ def test_a_process_that_dies_or_does_not_start_is_a_sentence(
     assert within(300, "fold 0", max, 3, 4) == 4
     with pytest.raises(EvaluationError, match=r"fold 1: its process ended with EXIT\(7\) and no result"):
         within(300, "fold 1", never_ends.dies)
-    monkeypatch.setattr("evenfold.estimates.models.limits.START_SECONDS", 1e-6)
+    monkeypatch.setattr("evenfold.tasks.runtime.limits.START_SECONDS", 1e-6)
     with pytest.raises(EvaluationError, match=r"fold 1: its process did not start within 1e-06 s"):
         within(300, "fold 1", max, 3, 4)
 
@@ -112,9 +111,7 @@ def test_a_process_that_dies_or_does_not_start_is_a_sentence(
 @pytest.mark.soak
 def test_a_limited_fit_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
     (tmp_path / "waiting.py").write_text(WAITING)
-    asks = (
-        "import waiting; from evenfold.estimates.models import limits; limits.within(600, 'fit', waiting.waits, 'pid')"
-    )
+    asks = "import waiting; from evenfold.tasks.runtime import limits; limits.within(600, 'fit', waiting.waits, 'pid')"
     asking = subprocess.Popen([sys.executable, "-c", asks], cwd=tmp_path)
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the fit")
     asking.kill()
