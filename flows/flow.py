@@ -21,9 +21,8 @@ import prefect
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks.parameters import Flag
-from evenfold.tasks.runtime.home import CONSOLE, Home
+from evenfold.tasks.runtime.home import CONSOLE, Home, overlapping
 from evenfold.tasks.runtime.limits import task_runner
-from evenfold.tasks.runtime.process import overlapping
 from evenfold.tasks.runtime.progress import at_stop, room, setting, through_outages
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key

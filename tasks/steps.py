@@ -19,9 +19,8 @@ from uuid import UUID, uuid4
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters.errors import EvenfoldError, is_deployed, redacted
-from evenfold.tasks.runtime.home import Settings
+from evenfold.tasks.runtime.home import Settings, environment
 from evenfold.tasks.runtime.limits import ALONE, task_runner
-from evenfold.tasks.runtime.process import environment
 from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook
 from evenfold.tasks.store import kept, ready
 from prefect import Task

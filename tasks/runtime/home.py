@@ -6,12 +6,13 @@ import getpass
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial, wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 from urllib.parse import unquote, urlsplit
 
 from evenfold.manifests.tables.aside import parquet_bytes, write_aside
@@ -20,7 +21,7 @@ from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from .process import cores, environment, overlapping
+P = ParamSpec("P")
 
 
 def without_login(uri: str) -> str:
@@ -45,6 +46,46 @@ def locked(folder: Path, key: str) -> Iterator[None]:
     # No singleton and not by thread: two holders in one process are two.
     with FileLock(path, thread_local=False, is_singleton=False):
         yield
+
+
+def overlapping(make: Callable[P, Iterator[None]]) -> Callable[P, AbstractContextManager[None]]:
+    """Make a generator a context of threads: the first block enters it, the last that overlaps leaves it."""
+    lock, entered, holders = threading.Lock(), ExitStack(), 0
+
+    @contextmanager
+    @wraps(make)
+    def hold(*args: P.args, **kwargs: P.kwargs) -> Iterator[None]:
+        nonlocal holders
+        with lock:
+            if not holders:
+                entered.enter_context(contextmanager(make)(*args, **kwargs))
+            holders += 1
+        try:
+            yield
+        finally:
+            with lock:
+                holders -= 1
+                if not holders:
+                    entered.close()
+
+    return hold
+
+
+def environment(beginning: str = "") -> dict[str, str]:
+    """Return the environment, or what of it begins so in either case, though other threads take variables away."""
+    return {
+        name: value
+        for name in list(os.environ)
+        if name.upper().startswith(beginning) and (value := os.environ.get(name)) is not None
+    }
+
+
+@cache  # of this process, before a fit under way has limited it
+def cores() -> int:
+    """Return the cores that the environment, the processor's affinity and a container's quota leave this process."""
+    import joblib  # which a command that fits nothing does without
+
+    return int(joblib.cpu_count())
 
 
 class Settings(BaseSettings):

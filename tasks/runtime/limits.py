@@ -25,8 +25,7 @@ from evenfold.splitters.untrusted import import_beforehand
 from joblib.externals import loky
 from threadpoolctl import ThreadpoolController
 
-from .home import Settings
-from .process import cores, environment, overlapping
+from .home import Settings, cores, environment, overlapping
 
 R = TypeVar("R")
 START_SECONDS = 300.0

@@ -24,12 +24,11 @@ from pathlib import Path
 
 import prefect
 from evenfold.estimates import EvaluationError
-from evenfold.tasks.runtime.process import environment
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
-from .home import Home, embedded_settings, keep_file, locked
+from .home import Home, embedded_settings, environment, keep_file, locked
 from .progress import say
 
 START_SECONDS = 300.0
