@@ -13,10 +13,8 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals import methods
 from evenfold.estimates.intervals.evidence import least_share, overfitting, per_row
 from evenfold.estimates.intervals.methods import CorrectedT, Spread
-from evenfold.estimates.intervals.pairing import SharedRows, classes_of, exact_test, same_answers, score_of
+from evenfold.estimates.intervals.pairing import SharedRows, exact_test, same_answers, score_of
 from evenfold.estimates.metrics.registry import influence_of, metric_of
-from evenfold.estimates.models.estimators import named_for
-from evenfold.estimates.models.spec import Task
 from evenfold.estimates.results import Declined, Estimate, Interval, require_level, rounded
 from evenfold.splitters.errors import Displayed
 from scipy import stats
@@ -171,18 +169,6 @@ def _inflation(
     if apparent is not None and of_rows is not None and repeats == 1 and shared.same_folds:
         counts = training_counts(zip(scores, apparent, strict=True), shared.metric.high, of_rows[1])
     return 1 / repeats + n / learnt * counts
-
-
-def metrics_for(names: Iterable[str], predictions: pd.DataFrame, task: Task, positive: Any, name: str) -> list[str]:
-    """Return metrics, each once, as they are named for the target of recorded predictions.
-
-    ``positive``: the class of two that the recipe calls so, as text; ``name``: of the model. Raises ModelError for what
-    cannot score the target.
-    """
-    classes = () if task == "regression" else classes_of("accuracy", predictions, predictions, (name, name))
-    if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
-        positive = positive == "True"
-    return list(dict.fromkeys(named_for(names, task, classes, positive)))
 
 
 def p_of(difference: float, se: float, df: float) -> float:

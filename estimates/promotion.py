@@ -14,7 +14,6 @@ import pandas as pd
 from evenfold.estimates.comparison import Comparison, p_of
 from evenfold.estimates.intervals.methods import corrected_resampled_t, scatter
 from evenfold.estimates.metrics.record import Floats
-from evenfold.estimates.results import Estimate
 from pydantic import Field
 from scipy import stats
 from scipy.optimize import bisect
@@ -185,12 +184,6 @@ class RecordedScore:
     sd: float | None = None
     low: float | None = None
     high: float | None = None
-
-    @classmethod
-    def of(cls, estimate: Estimate) -> RecordedScore:
-        """Return what is recorded of an estimate."""
-        low, high = (getattr(estimate.interval, end, None) for end in ("low", "high"))
-        return cls(estimate.metric, estimate.method, estimate.value, estimate.sd, low, high)
 
     @property
     def tolerance(self) -> tuple[float, str]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Comparison, EvaluationError, ModelError
-from evenfold.estimates.comparison import metrics_for
+from evenfold.estimates.intervals.pairing import classes_of
 from evenfold.estimates.metrics.scoring import is_trusted
+from evenfold.estimates.models.estimators import named_for
 from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
@@ -43,9 +44,14 @@ def compare(request: Request) -> list[Comparison]:
     of_a, of_b = (reading.metrics_in(side.params) for side in (pair.a, pair.b))
     metrics = [metric for metric in of_a if metric in of_b and is_trusted(metric)]  # recorded names are complete
     if request.metrics:
-        task: Task = "regression" if pair.a.params.get("model.task") == "regression" else "classification"
-        positive = pair.a.params.get("model.positive")
-        metrics = metrics_for(request.metrics, pair.a.predictions, task, positive, pair.a.name)
+        side, params = pair.a, pair.a.params
+        task: Task = "regression" if params.get("model.task") == "regression" else "classification"
+        rows, names = side.predictions, (side.name, side.name)
+        classes = () if task == "regression" else classes_of("accuracy", rows, rows, names)
+        positive: str | bool | None = params.get("model.positive")
+        if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
+            positive = positive == "True"
+        metrics = list(dict.fromkeys(named_for(request.metrics, task, classes, positive)))
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     a, b, repeat_notes = pair.predictions()

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from evenfold.splitters.errors import SplitError
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
-from evenfold import estimates
+from evenfold import estimates, manifests
 
 if TYPE_CHECKING:
     from evenfold.estimates import ModelSpec
@@ -69,19 +67,39 @@ def repeats_of(repeats: Any) -> Any:
     raise SplitError(f"there cannot be {repeats!r} repeats of the folds; choose auto, or a number such as 10.")
 
 
-def _metrics(metrics: Any) -> Any:
+def _folder(reference: Any) -> Any:
+    from .references import manifest_folder
+
+    return str(manifest_folder(reference))
+
+
+def _strategy(strategy: Any) -> Any:
+    from evenfold.splitters.base import strategy_recipe
+
+    return strategy if strategy is None or isinstance(strategy, str) else strategy_recipe(strategy)
+
+
+def _build(build: Any) -> Any:
+    from evenfold.manifests.audits.pipelines import path_of_build
+
+    return None if build is None else path_of_build(build)
+
+
+def _grid(source: Any) -> Any:
+    from evenfold.estimates.selection import grid_of
+
+    return grid_of(source)
+
+
+def _metric(metric: Any) -> Any:
     from evenfold.estimates.metrics.scoring import name_of
 
+    return metric if metric is None or isinstance(metric, str) else name_of(metric)
+
+
+def _metrics(metrics: Any) -> Any:
     several = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
-    if not isinstance(several, (list, tuple)):
-        return several
-    return [each if isinstance(each, str) else name_of(each) for each in several]
-
-
-def _through(function: str, *plain: type) -> BeforeValidator:
-    """Return the validator that ``module:function`` is, imported when it is needed; of ``plain`` types values stay."""
-    module, _, name = function.partition(":")
-    return BeforeValidator(lambda of: of if isinstance(of, plain) else getattr(import_module(module), name)(of))
+    return [_metric(each) for each in several] if isinstance(several, (list, tuple)) else several
 
 
 SeveralNames = str | Sequence[str]
@@ -93,8 +111,7 @@ Data = Annotated[
 ]
 Folder = Annotated[
     "str | SkipJsonSchema[Any]",
-    BeforeValidator(str),
-    _through("evenfold.tasks.references:manifest_folder"),
+    BeforeValidator(_folder),
     run("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
 ]
 Target = Annotated[str | None, column("Column to predict.")]
@@ -109,7 +126,7 @@ NSplits = Annotated[
 Seed = Annotated[int | None, split("Decides everything that is random.  [default: 0]", "N")]
 Spec = Annotated[
     "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | str | SkipJsonSchema[Path] | None",
-    _through("evenfold.manifests:read_spec", NoneType),
+    BeforeValidator(lambda spec: None if spec is None else manifests.read_spec(spec)),
     split("A specification, or its YAML or JSON file; what is given beside it is put over it.", "PATH"),
 ]
 Model = Annotated[
@@ -123,7 +140,7 @@ Model = Annotated[
 ]
 Strategy = Annotated[
     "SkipJsonSchema[Any] | str | None",
-    _through("evenfold.splitters.base:strategy_recipe", str, NoneType),
+    BeforeValidator(_strategy),
     split(
         "A strategy, or module:Name of your own; chosen from the columns if left out. In Python also the strategy "
         "itself, a splitter of scikit-learn, or pairs of (train, test) positions.",
@@ -142,7 +159,7 @@ Metrics = Annotated[
 ]
 Build = Annotated[
     "SkipJsonSchema[Any] | str | None",
-    _through("evenfold.manifests.audits.pipelines:path_of_build", NoneType),
+    BeforeValidator(_build),
     model(
         "Import path of the function that builds features, build(train, test) or build(frame), which the audit then "
         "asks by changing its input; in Python also the function itself.",
@@ -200,12 +217,12 @@ Merged = Annotated[
 ]
 Grid = Annotated[
     "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]",
-    _through("evenfold.estimates.selection:grid_of"),
+    BeforeValidator(_grid),
     model("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH"),
 ]
 Metric = Annotated[
     "str | SkipJsonSchema[Any] | None",
-    _through("evenfold.estimates.metrics.scoring:name_of", str, NoneType),
+    BeforeValidator(_metric),
     run("The scorer that decides; the model's first if left out.", hidden=True),
 ]
 

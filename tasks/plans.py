@@ -19,7 +19,6 @@ from evenfold.manifests.tables.read import stamp
 from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.naming import code_of, installed
-from evenfold.tasks.preimages import Marks, Preimage
 from evenfold.tasks.runtime.home import Home, Settings, locked
 
 from evenfold import manifests
@@ -27,7 +26,7 @@ from evenfold import manifests
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
 from .references import manifest_folder, write
-from .store import bucket_of, preimages_in
+from .store import Marks, Preimage, bucket_of, preimages_in
 
 
 def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:

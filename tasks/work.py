@@ -31,7 +31,7 @@ from evenfold import estimates, manifests
 
 from .outcomes import Fits, SplitRef
 from .plans import table_of
-from .preimages import Marks, Preimage
+from .store import Marks, Preimage
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 

@@ -19,8 +19,8 @@ from evenfold.manifests.store.versions import SHORT_ID, Listed, in_local_time
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import is_deployed, reason_of, redacted
 from evenfold.tasks.outcomes import Outcome, SplitRef
-from evenfold.tasks.preimages import Preimage
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.store import Preimage
 from pydantic import TypeAdapter, ValidationError
 
 from .entries import PREDICTIONS, RECIPE, allowed, code_in, coded, run_key, unless_usual

@@ -7,7 +7,7 @@ import pytest
 from evenfold.estimates import ModelSpec
 from evenfold.manifests import canonical_table
 from evenfold.manifests.exchange.changes import differences
-from evenfold.tasks.preimages import Marks, Preimage
+from evenfold.tasks.store import Marks, Preimage
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline

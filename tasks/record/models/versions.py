@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from evenfold.estimates import Decision, Estimate, ModelSpec
 from evenfold.estimates.promotion import RecordedScore
+from evenfold.estimates.results import figures_of
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters.errors import SplitError, is_deployed
 from evenfold.splitters.naming import changed, distribution_of, installed
@@ -83,7 +84,7 @@ def model_tags(
     tags = {"evenfold.model": json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
     tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
     tags |= {"evenfold.values": fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
-    scores = [asdict(RecordedScore.of(each)) for each in estimates[:MOST_SCORES]]
+    scores = [figures_of(each, ("metric", "method", "value", "sd")) for each in estimates[:MOST_SCORES]]
     return tags | ({EVALUATION: evaluation_run_id, "evenfold.scores": json.dumps(scores)} if evaluation_run_id else {})
 
 
