@@ -28,21 +28,22 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     store.store.clear()
 
 
-@pytest.mark.usefixtures("home")
-def test_a_machine_fetches_what_another_computed(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_fetches_what_another_computed(bucket: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing in its own mirror it fits nothing; with an object that is gone it computes that one again."""
     monkeypatch.setenv("EVENFOLD_SIGNING_KEY", "loopback" * 4)
-    small().to_parquet(tmp_path / "small.parquet")
-    first = evaluated(tmp_path / "small.parquet")
+    data, other, third = (home.path.with_name(name) for name in ("small.parquet", "other", "third"))
+    small().to_parquet(data)
+    shutil.copytree(shutil.copytree(home.path, other), third)  # MLflow's store is made, which takes longer than fits
+    first = evaluated(data)
     assert (first.cached, first.n_cached) == (False, 0)
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "other"))
-    second = evaluated(tmp_path / "small.parquet")
+    monkeypatch.setenv("EVENFOLD_HOME", str(other))
+    second = evaluated(data)
     assert (second.cached, second.n_cached) == (True, 3)
     assert second.estimates == first.estimates
-    assert Path(second.split.uri).is_relative_to(tmp_path / "other")
+    assert Path(second.split.uri).is_relative_to(other)
     bucket.rm(bucket.find("models/evenfold/files")[0])
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "third"))
-    assert evaluated(tmp_path / "small.parquet").n_cached == 2
+    monkeypatch.setenv("EVENFOLD_HOME", str(third))
+    assert evaluated(data).n_cached == 2
 
 
 def test_a_bucket_that_overwrites_is_refused(bucket: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
