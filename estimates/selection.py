@@ -34,7 +34,8 @@ TEST_ROWS_ALONE = (
 
 def grid_of(source: Any) -> dict[str, list[object]]:
     """Return lists of values by name, also of a YAML or JSON file or of such text; ModelError for anything else."""
-    grid = read_values(source, "the grid") if isinstance(source, (str, Path)) else source
+    inline, is_text = str(source).lstrip().startswith("{"), isinstance(source, (str, Path))
+    grid = read_values(source, "the grid", inline) if is_text else source
     values = grid.values() if isinstance(grid, Mapping) else ()
     if not values or not all(
         isinstance(each, Sequence) and each and not isinstance(each, (str, bytes)) for each in values

@@ -191,10 +191,9 @@ class Answered:
     @cached_property
     def numbers(self) -> Floats:
         """The answers of a model, a line per row: a number, or a probability per class, of a mere label 0 and 1."""
-        answers = self.predicted
-        if self.classes:
-            chances = hasattr(self.answers, "predict_proba")
-            answers = self.probabilities if chances else np.eye(len(self.classes))[answers]
+        chances = self.classes and hasattr(self.answers, "predict_proba")
+        answers = self.probabilities if chances else self.predicted
+        answers = np.eye(len(self.classes))[answers] if self.classes and not chances else answers
         return np.asarray(answers, dtype=np.float64).reshape(self.n, -1)
 
     @cached_property

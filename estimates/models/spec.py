@@ -276,9 +276,8 @@ class ModelSpec(BaseModel):
         return seeded(self.unfitted, seed)
 
 
-def read_values(source: str | Path, what: str) -> Any:
-    """Return the values in a YAML or JSON file, or in ``{...}`` itself; ModelError where ``what`` cannot be read."""
-    inline = str(source).lstrip().startswith("{")
+def read_values(source: str | Path, what: str, inline: bool = False) -> Any:
+    """Return the values in a YAML or JSON file, or ``inline`` in such text; ModelError where ``what`` is unreadable."""
     require_readable([] if inline else [source])
     try:
         return untrusted.read_document(str(source) if inline else Path(source).read_text(encoding="utf-8"))

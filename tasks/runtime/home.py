@@ -143,7 +143,8 @@ def _read(_environment: tuple[tuple[str, str], ...]) -> Settings:
 
 CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 OTHERS = {
-    "DO_NOT_TRACK": "true",  # which both of them heed
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # MLflow heeds the first in this very form alone, and not where it is 1
     # Threads that spin while they wait for one another burn three times the work on a busy machine.
     "OMP_WAIT_POLICY": "PASSIVE",
     # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
@@ -275,6 +276,9 @@ def embedded_settings(home: Home) -> dict[str, str]:
         # Nobody else writes there: what Prefect keeps, it loads as its file says.
         "PREFECT_HOME": str(home.path / "prefect"),
         "PREFECT_LOCAL_STORAGE_PATH": str(home.path / "prefect" / "storage"),
+        # Of a flow of the user's own: it may need longer to start than its default 20 s.
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
         # Unless it is told to take batches, its recorder takes states one by one, at four to seven times the work.
         "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
         "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
