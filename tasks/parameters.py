@@ -80,9 +80,11 @@ def _strategy(strategy: Any) -> Any:
 
 
 def _build(build: Any) -> Any:
+    if build is None:
+        return None
     from evenfold.manifests.audits.pipelines import path_of_build
 
-    return None if build is None else path_of_build(build)
+    return path_of_build(build)
 
 
 def _grid(source: Any) -> Any:

@@ -67,8 +67,8 @@ def given_folds(
 ) -> tuple[Any, SplitSpec]:  # fmt: skip
     """Return the rows, ``data`` themselves or with a column of the folds, and the specification to take them as is."""
     roles = {"key": key, "target": target, "group": group, "time": time}
-    named = {role: column for role, column in roles.items() if column}
-    spec = read_spec({"name": name, "missing_group": missing_group, "columns": named})
+    roles = {role: column for role, column in roles.items() if column}
+    spec = read_spec({"name": name, "missing_group": missing_group, "columns": roles})
     columns, source = spec.columns, source_of(data)
     if isinstance(folds, str) and folds in source.names:
         if infer_type(source.table([folds]).column(folds).type, folds) != "text":

@@ -237,7 +237,7 @@ def _new_version(
 ) -> ModelVersion:  # fmt: skip
     """Log the model of a run, and return its version; two hosts share no lock: of twins the first."""
     client, estimator = registered.client, str(problem.model.estimator)
-    model = versions.keep_model(registered.tracker, run_id, final, estimator, problem.usual_row)
+    model = versions.keep_model(registered.tracker, run_id, final, estimator, problem)
     words = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
     if decision is not None:
         words = f"{words} {decision.why.capitalize()}. {plain(decision.answer)}".rstrip()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from evenfold.estimates import Decision, Estimate, ModelSpec
+from evenfold.estimates import Decision, Estimate, ModelSpec, Problem
 from evenfold.estimates.promotion import RecordedScore
 from evenfold.estimates.results import figures_of
 from evenfold.manifests.store.header import sha256
@@ -232,11 +232,11 @@ def _shown_by(model: Any, example: pd.DataFrame) -> dict[str, object]:
 
 
 def keep_model(
-    tracker: Tracker, run_id: str, final: FinalModel, estimator: str, example: pd.DataFrame | None = None
+    tracker: Tracker, run_id: str, final: FinalModel, estimator: str, problem: Problem | None = None
 ) -> LoggedModel:
     """Log a model of ``fit_final`` to a run, once, and return it; one that a kill left half made is gone on with.
 
-    With an ``example`` of a row the model has a signature; the run's metrics are its too. The very file is kept, for
+    Of a ``problem`` it has a signature and an example; the run's metrics are its too. The very file is kept, for
     its digest was signed. MLflow's ``log_model`` would log to the user's store. UntrustedNameError for one not ours.
     """
     import mlflow.sklearn
@@ -258,7 +258,7 @@ def keep_model(
         place = str(Path(folder) / "model")
         # Naming what it requires saves MLflow a subprocess.
         how: dict[str, object] = {"pip_requirements": requirements(estimator), "skops_trusted_types": types}
-        how |= {} if example is None else _shown_by(model, example)
+        how |= {} if problem is None else _shown_by(model, problem.usual_row)
         header = Model(artifact_path=logged.artifact_location, model_uuid=logged.model_id, **own)
         mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
         shutil.copyfile(final.file.path, Path(place) / "model.skops")
