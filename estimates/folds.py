@@ -161,6 +161,27 @@ def with_baseline(
     return replace(estimate, baseline=beside, warnings=(sentence,) if sentence else ())
 
 
+def estimate_of_one_model(
+    method: str, metric: str, score: FoldScore, predictions: pd.DataFrame, problem: Problem,
+    interval: str = "auto", level: float = 0.95, *, held: bool = False,
+    beside: Mapping[str, pd.DataFrame] | None = None,
+) -> Estimate:  # fmt: skip
+    """Return the estimate of one fitted model on rows that it was not trained on, called ``method``, with its interval.
+
+    ``held``: whether a mean of classes in ``score`` is of those that the rows hold. ``beside``: predictions without a
+    model, by the rule's name. The estimate's note says why there is no interval.
+    """
+    value, apparent = score.test[metric], score.apparent.get(metric)
+    evidence = Evidence(metric_of(metric), problem, [score], predictions, held=held)
+    outcome = interval_for(evidence, interval, level)
+    baseline = best_baseline(evidence, beside or {}, value, None if isinstance(outcome, Declined) else level)
+    return Estimate(
+        metric, method, value, sd=None, se=None, n_splits=1, apparent=apparent, baseline=baseline,
+        gap=None if apparent is None else apparent - value,
+        warnings=(words,) if (words := no_better(metric, value, baseline)) else (),
+    ).bounded(outcome)  # fmt: skip
+
+
 def no_better(metric: str, value: float, baseline: Baseline | None) -> str | None:
     """Return one sentence where a model does no better than the baseline, or cannot be shown to; else nothing."""
     # Of one class alone a constant finds all or nothing, which says nothing of a model.

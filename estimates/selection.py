@@ -185,6 +185,23 @@ class Choice:
         ]
 
 
+@dataclass(frozen=True)
+class NestedChoice:
+    """A choice that was made anew in every fold: which configuration won in which split, and what that scores."""
+
+    splits: list[int]
+    chosen: list[int]
+    estimates: list[Estimate]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A configuration that was tried, and its estimates."""
+
+    params: dict[str, object]
+    estimates: list[Estimate]
+
+
 def choose(
     metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], scores: Sequence[Sequence[float]], *,
     one_standard_error: bool = False, level: float = 0.95, seed: int = 0,

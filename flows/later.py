@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from evenfold.estimates import Confusion, FoldScore, ModelError, Problem
+from evenfold.estimates.folds import estimate_of_one_model
 from evenfold.estimates.metrics.record import Responses, confidence
 from evenfold.estimates.models.encoding import later_features
 from evenfold.estimates.models.fit import defined_scores, predictions_of, reason_with_advice
 from evenfold.manifests import StoredManifest, from_anywhere, read_table, require_columns
+from evenfold.manifests.balance import kept_together
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.read import stamp
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
@@ -26,9 +28,8 @@ from evenfold.tasks.record.models.versions import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.runtime.home import data_reference, prepare_environment
-from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.steps import run, running
-from evenfold.tasks.work import Work, kept_together, work_of
+from evenfold.tasks.work import Work, work_of
 
 from .outcomes import LaterScore
 

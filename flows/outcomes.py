@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pandas as pd
 from evenfold.estimates import Choice, Comparison, Confusion, Estimate, FoldScore, ModelSpec
 from evenfold.estimates.results import figures_of
+from evenfold.estimates.selection import NestedChoice
 from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.reports.evaluations.page import confusion_section
@@ -23,7 +24,7 @@ from evenfold.reports.evaluations.words import (
 from evenfold.reports.texts import top_of_split
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.errors import Displayed, EvenfoldError, amount
-from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
+from evenfold.tasks.outcomes import FoldState, Growth, Measured, Outcome, Segment, SplitRef
 from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
 

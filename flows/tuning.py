@@ -8,13 +8,14 @@ from typing import Any
 
 import pandas as pd
 from evenfold.estimates import Choice, EvaluationError, choose, choose_by_draws, chosen_inside
-from evenfold.estimates.selection import configurations, with_tested_past
+from evenfold.estimates.selection import NestedChoice, Tried, configurations, with_tested_past
+from evenfold.manifests.tables.aside import frame_of
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_fold
-from evenfold.tasks.outcomes import Evaluated, NestedChoice, SplitRef, Tried
+from evenfold.tasks.outcomes import Evaluated, SplitRef
 from evenfold.tasks.record.studies import record_tuning
 from evenfold.tasks.runtime.progress import SAY, say, saying, setting
-from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
+from evenfold.tasks.scores import aggregate_chosen, scores_of_draws
 from evenfold.tasks.steps import finished_each, run
 from evenfold.tasks.work import Work, require_inner, work_of
 

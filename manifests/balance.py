@@ -1,4 +1,4 @@
-"""The balance of a split, in numbers; and columns that decide nothing: their levels, and folds in them."""
+"""The balance of a split, in numbers; and columns beside it: their levels, folds in them, rows that they join."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.tables.canonical import encoded, to_numpy
-from evenfold.splitters import DrawSplitter, GroupPacker, PackReport
+from evenfold.manifests.tables.canonical import canonical_table, coded, encoded, to_numpy
+from evenfold.splitters import DrawSplitter, GroupPacker, Needs, PackReport, Rows
 from numpy.typing import NDArray
 
 from .figures import FIGURES, AttributeBalance, BalanceReport, Figures, FoldBalance, PartBalance
 from .joined import Joined, compared_with_all, sample_sd
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Ranks
+from .spec import SplitSpec
 from .store.state import GroupTable, is_numeric_target, shares_of
 from .store.stored import LOOKED_AT, in_memory
 
@@ -267,3 +268,17 @@ def _classes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     place[[*chosen, -1]] = [*range(len(chosen)), -1]  # the last of missing values, whose code is -1
     labels = [names[code] for code in chosen]
     return place[codes], [*labels, _apart(OTHERS, labels)] if len(chosen) < len(names) else labels
+
+
+def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:
+    """Return the unit of an interval: a group column, blocks of a map, groups that rows may lack, or None."""
+    places = spec.columns.coordinates
+    if not places or spec.strategy is None:
+        name = next((name for name in spec.columns.grouped if name in table.column_names), None)
+        if name is None or spec.missing_group == "refuse":
+            return name
+        return coded(canonical_table(table, [name], spec.types)).codes
+    read = np.column_stack([*map(to_numpy, canonical_table(table, places, spec.types).columns)])
+    rows = Rows.of(needs=Needs(coordinates=True), coordinates=read)
+    groups: NDArray[np.int64] | None = spec.splitter().prepared(rows).groups
+    return groups

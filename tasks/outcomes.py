@@ -365,18 +365,3 @@ class Look(Outcome):
     budget: int | None = None
     sharing: int | None = None
     promised: list[Estimate] = []
-
-
-class NestedChoice(Outcome):
-    """A choice that was made anew in every fold: which configuration won in which split, and what that scores."""
-
-    splits: list[int]
-    chosen: list[int]
-    estimates: list[Estimate]
-
-
-class Tried(Outcome):
-    """A configuration that was tried, and its estimates."""
-
-    params: dict[str, object]
-    estimates: list[Estimate]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.estimates import DrawScores, Estimate, EvaluationError, FoldScore, LevelScore, ModelSpec, Problem
-from evenfold.estimates.folds import best_baseline, no_better
+from evenfold.estimates.folds import estimate_of_one_model
 from evenfold.estimates.models.estimators import named_estimator
 from evenfold.estimates.promotion import ROLES, Difference, compare_draws
 from evenfold.manifests import Audit, SplitSpec, canonical_table, is_numeric_target, read_table, require_columns
@@ -22,10 +21,10 @@ from evenfold.manifests.audits.audit import CHECKS, LEARNING
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, Outcome, gates_with, judged, needed
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.plan import default_strategy
+from evenfold.manifests.tables.aside import frame_of
 from evenfold.reports import verdict_of
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
-from pyarrow import parquet
 
 from evenfold import estimates
 
@@ -45,15 +44,9 @@ UNASKED: GateLimits = {name: "off" for name, (_, takes) in CHECKS.items() if tak
 
 @step(run_name=lambda split, **_: f"combine the scores on {split.name}", retries=0)
 def aggregate(
-    split: SplitRef,
-    results: Sequence[FitResult],
-    *,
-    apparent: FitResult | None = None,
-    errors: Sequence[str] = (),
-    refits: Sequence[FitResult] = (),
-    interval: Intervals = "auto",
-    level: Level = 0.95,
-) -> Evaluated:
+    split: SplitRef, results: Sequence[FitResult], *, apparent: FitResult | None = None, errors: Sequence[str] = (),
+    refits: Sequence[FitResult] = (), interval: Intervals = "auto", level: Level = 0.95,
+) -> Evaluated:  # fmt: skip
     """Return the estimates that the results of ``fit_fold`` come to together.
 
     Folds give cross-validation with its pooled score and an interval (``interval``: one of
@@ -182,16 +175,6 @@ def compared(
     return Difference.of(comparison)
 
 
-def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:
-    """Return the tables in Parquet files as one, which is empty where there is none."""
-    frames: list[pd.DataFrame] = []
-    for file in files:
-        # pandas would make a data set of the file first, which takes as long as to read the predictions of a fold.
-        with parquet.ParquetFile(file) as opened:
-            frames.append(opened.read().to_pandas())
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-
 @step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)
 def aggregate_chosen(
     split: SplitRef, results: Sequence[FitResult], *, interval: Intervals = "auto", level: Level = 0.95
@@ -214,27 +197,6 @@ def aggregate_look(split: SplitRef, result: FitResult, interval: str, level: flo
     return [estimate_of_one_model("locked holdout", metric, *about, beside=beside) for metric in result.score.test]
 
 
-def estimate_of_one_model(
-    method: str, metric: str, score: FoldScore, predictions: pd.DataFrame, problem: Problem,
-    interval: str = "auto", level: float = 0.95, *, held: bool = False,
-    beside: Mapping[str, pd.DataFrame] | None = None,
-) -> Estimate:  # fmt: skip
-    """Return the estimate of one fitted model on rows that it was not trained on, called ``method``, with its interval.
-
-    ``held``: whether a mean of classes in ``score`` is of those that the rows hold. ``beside``: predictions without a
-    model, by the rule's name. The estimate's note says why there is no interval.
-    """
-    value, apparent = score.test[metric], score.apparent.get(metric)
-    evidence = estimates.Evidence(estimates.metric_of(metric), problem, [score], predictions, held=held)
-    outcome = estimates.interval_for(evidence, interval, level)
-    baseline = best_baseline(evidence, beside or {}, value, None if isinstance(outcome, estimates.Declined) else level)
-    return Estimate(
-        metric, method, value, sd=None, se=None, n_splits=1, apparent=apparent, baseline=baseline,
-        gap=None if apparent is None else apparent - value,
-        warnings=(words,) if (words := no_better(metric, value, baseline)) else (),
-    ).bounded(outcome)  # fmt: skip
-
-
 def _estimates_of(
     evaluated: Evaluated, predictions: pd.DataFrame, work: Work, refits: Sequence[FitResult]
 ) -> tuple[list[Estimate], list[LevelScore]]:
@@ -253,7 +215,9 @@ def _estimates_of(
             "estimates from draws need the apparent score; pass apparent=fit_fold(split, 'all rows', model)."
         )
     draws, apparent = scores_of_draws(evaluated), evaluated.apparent.score
-    how: dict[str, Any] = {"interval": interval, "level": level, "baseline": _of_draws(work)}
+    # Of a block of draws: constants hardly differ from one to the next.
+    baseline = estimates.baseline_of_draws(problem, [*_first_draws(work, BLOCK)], problem.model.metrics)
+    how: dict[str, Any] = {"interval": interval, "level": level, "baseline": baseline}
     if "out_of_bag" in splitter.promises:
         rows: NDArray[np.int64] = predictions["row"].to_numpy()
         # By a thousand of them a standard error is known to some hundredths of itself.
@@ -270,11 +234,6 @@ def _estimates_of(
 
 def _first_draws(work: Work, most: int) -> Iterator[tuple[int, Pair]]:
     return ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, most)))
-
-
-def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
-    # Of a block of draws: constants hardly differ from one to the next.
-    return estimates.baseline_of_draws(work.problem, [*_first_draws(work, BLOCK)], work.problem.model.metrics)
 
 
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:

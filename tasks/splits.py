@@ -13,7 +13,6 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.store.stored import asked_again, in_memory, require_memory
 from evenfold.manifests.store.versions import version_in, versions_below
-from evenfold.manifests.tables.aside import write_aside
 from evenfold.manifests.tables.read import stamp
 from evenfold.splitters import SplitError
 from evenfold.splitters.base import ONE_OF
@@ -72,13 +71,9 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
 
 @step(key_of=plans.audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
 def audit_split(
-    split: SplitRef,
-    *,
-    features: list[str] | None = None,
-    gates: GateLimits | None = None,
-    memory: str | None = None,
+    split: SplitRef, *, features: list[str] | None = None, gates: GateLimits | None = None, memory: str | None = None,
     build: str | None = None,
-) -> SplitAudit:
+) -> SplitAudit:  # fmt: skip
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
 
     The findings are kept until the manifest or a file of its data is written again, but for a check that could not run.
@@ -130,24 +125,6 @@ def _has_rules(folder: Path, spec: SplitSpec) -> bool:
     return same and [*stored.spec.splitter().part_codes()] == [*spec.splitter().part_codes()]
 
 
-def snapshot_of(split_id: str) -> Path:
-    """Return where it is kept what the table of a split was."""
-    return Home.here().shared / "snapshots" / f"{split_id}.parquet"
-
-
-def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
-    """Return the snapshot of the table last learnt from; a table that was stopped left none, the one before did."""
-    line = manifest.version.partition(".")[0]
-    for generation in range(manifest.generation, -1, -1):
-        version = folder.with_name(f"{line}.{generation}")
-        if not (version / "manifest.json").exists():
-            return None
-        path = snapshot_of(str(manifests.read_header(version)["split_id"]))
-        if path.exists():
-            return Snapshot.read(path).grown(manifest, generation)
-    return None
-
-
 @step(run_name=lambda data, **_: f"look at {Path(data).name}", retries=0)
 def check_table(
     folder: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: GateLimits | None = None
@@ -158,7 +135,7 @@ def check_table(
     merge. ``gates``: in place of the manifest's.
     """
     manifest = manifests.read_manifest(folder)
-    snapshot = _newest_snapshot(manifest, Path(folder))
+    snapshot = Snapshot.newest(manifest, Path(folder).parent, Home.here().snapshots)
     columns = recipe.features
     if columns is None and snapshot is not None:
         columns = tuple(name for name in snapshot.types if name not in recipe.exclude)
@@ -183,7 +160,7 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     """
     manifest = StoredManifest(folder)
     fits = manifests.fits_in_memory(data, manifest.spec.columns.roles(), Settings.memory_of(memory))
-    snapshot = _newest_snapshot(manifest, folder) if fits else None
+    snapshot = Snapshot.newest(manifest, folder.parent, Home.here().snapshots) if fits else None
     if snapshot is None:
         return []
     checked = manifests.check_arrival(manifest, data, snapshot)
@@ -200,10 +177,8 @@ def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
 
 
 def keep_snapshot(split: SplitRef) -> None:
-    """Keep of the table that was split what the next one is compared with, for the owner of the results alone."""
-    place = snapshot_of(split.split_id)
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_aside(place, Snapshot.of(split.manifest(), split.data).write)
+    """Keep of the table that was split what the next one is compared with."""
+    Snapshot.of(split.manifest(), split.data).keep(Home.here().snapshots)
 
 
 def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
@@ -222,15 +197,9 @@ def _extension(
 
 @step(run_name=lambda manifest, **_: f"extend {manifest_folder(manifest).parent.name}", retries=0)
 def extend(
-    manifest: Manifest | SplitRef | OfSplit | str | Path,
-    data: Data,
-    *,
-    batch: bool = False,
-    merged: Merged = "quarantine",
-    max_missing: float = MOST_MISSING,
-    memory: Memory = None,
-    staged: str = "",
-) -> Growth:
+    manifest: Manifest | SplitRef | OfSplit | str | Path, data: Data, *, batch: bool = False,
+    merged: Merged = "quarantine", max_missing: float = MOST_MISSING, memory: Memory = None, staged: str = "",
+) -> Growth:  # fmt: skip
     """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
 
     ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder. No assigned row moves; the same

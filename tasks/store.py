@@ -311,7 +311,7 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
     """
     storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
     places = (home.results, home.scores, home.shared / "models", home.data, storage)
-    left = (home.path.glob(".writing-*"), (home.shared / "snapshots").glob(".writing-*"))  # but what a kill left there
+    left = (home.path.glob(".writing-*"), home.snapshots.glob(".writing-*"))  # but what a kill left there
     sizes = []
     for path in [each for each in chain(*(place.rglob("*") for place in places), *left) if each.is_file()]:
         status = path.stat()

@@ -17,12 +17,11 @@ from evenfold.estimates import Evidence, FoldScore, ModelSpec, Problem
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.results import MOST_FOLDS
 from evenfold.manifests import Manifest, NoRoomError, SplitSpec, digest_json
-from evenfold.manifests.balance import columns_of_folds, levels_of
+from evenfold.manifests.balance import columns_of_folds, kept_together, levels_of
 from evenfold.manifests.exchange.changes import split_parts
-from evenfold.manifests.tables.canonical import coded, to_numpy
-from evenfold.manifests.tables.keys import waiting_rows
+from evenfold.manifests.tables.keys import beside_keys, waiting_rows
 from evenfold.manifests.tables.read import stamp
-from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
+from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
 from evenfold.tasks.runtime.home import Settings
 from numpy.typing import NDArray
@@ -105,15 +104,7 @@ class Work:
         rows, table = predictions["row"].to_numpy(), pa.Table.from_pandas(predictions, preserve_index=False)
         if self.problem.groups is not None:
             table = table.append_column("group", pa.array(self.problem.groups[rows]))
-        if self.keys is None:
-            return table
-        keys, beside = self.keys.column_names, table.column_names
-        names = list(keys)
-        for place, key in enumerate(keys):  # a key called as a column, row or y say, becomes key_row or key_y
-            while names[place] in beside or (names[place] != key and names[place] in keys):
-                names[place] = f"key_{names[place]}"
-        columns = [*self.keys.take(pa.array(rows)).columns, *table.columns]
-        return pa.table(columns, names=[*names, *beside], metadata=table.schema.metadata)
+        return table if self.keys is None else beside_keys(self.keys.take(pa.array(rows)), table)
 
 
 # The last two, each by what it was loaded from: a recipe that the data completed (its task, its metrics) is the same
@@ -213,22 +204,8 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec, folds: Sequence
     frame = table.replace_schema_metadata(None).to_pandas()
     # Folds that were adopted may stand in no later table; any other role that is absent was refused by now.
     role_columns = [name for name in columns.kept_from_models(model.features) if name in frame]
-    together = kept_together(table, spec)
-    return Problem.of(frame, model, columns.target, role_columns, groups=together, times=columns.time, folds=folds)
-
-
-def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:
-    """Return what an interval takes as one: a group column, blocks of a map, groups that rows may lack, or None."""
-    places = spec.columns.coordinates
-    if not places or spec.strategy is None:
-        name = next((name for name in spec.columns.grouped if name in table.column_names), None)
-        if name is None or spec.missing_group == "refuse":
-            return name
-        return coded(manifests.canonical_table(table, [name], spec.types)).codes
-    read = np.column_stack([*map(to_numpy, manifests.canonical_table(table, places, spec.types).columns)])
-    rows = Rows.of(needs=Needs(coordinates=True), coordinates=read)
-    groups: NDArray[np.int64] | None = spec.splitter().prepared(rows).groups
-    return groups
+    units = kept_together(table, spec)
+    return Problem.of(frame, model, columns.target, role_columns, groups=units, times=columns.time, folds=folds)
 
 
 def _number(i: object, most: int) -> bool:

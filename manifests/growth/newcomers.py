@@ -21,6 +21,8 @@ from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, needed
 from evenfold.manifests.audits.sample import types_in
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.store.header import read_header
+from evenfold.manifests.tables.aside import write_aside
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed
 from evenfold.manifests.tables.keys import waiting_rows
 from evenfold.manifests.tables.source import Source
@@ -61,6 +63,31 @@ class Snapshot:
         rows = np.cumsum(older) - 1
         target = None if self.target is None else self.target.take(pa.array(rows, mask=~older))
         return replace(self, split_id=manifest.split_id, target=target, generation=generation)
+
+    @classmethod
+    def newest(cls, manifest: Manifest, versions: Path, snapshots: Path) -> Snapshot | None:
+        """Return the snapshot of the table last learnt from; a table that was stopped left none, the one before did.
+
+        ``versions``: the folder of the versions of the manifest's name; ``snapshots``: where they are kept.
+        """
+        line = manifest.version.partition(".")[0]
+        for generation in range(manifest.generation, -1, -1):
+            version = versions / f"{line}.{generation}"
+            if not (version / "manifest.json").exists():
+                return None
+            if (path := cls.path_of(str(read_header(version)["split_id"]), snapshots)).exists():
+                return cls.read(path).grown(manifest, generation)
+        return None
+
+    @staticmethod
+    def path_of(split_id: str, snapshots: Path) -> Path:
+        """Return where the snapshot of a split's table is kept."""
+        return snapshots / f"{split_id}.parquet"
+
+    def keep(self, snapshots: Path) -> None:
+        """Keep the snapshot for the next table, for the owner of the results alone."""
+        snapshots.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_aside(self.path_of(self.split_id, snapshots), self.write)
 
     def write(self, path: Path) -> None:
         """Write the snapshot to a Parquet file."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
@@ -33,3 +36,16 @@ def parquet_bytes(table: Any, **options: Any) -> memoryview:
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink, compression="zstd", **options)
     return memoryview(sink.getvalue())
+
+
+def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:
+    """Return the tables in Parquet files as one, which is empty where there is none."""
+    import pandas as pd
+    from pyarrow import parquet
+
+    frames: list[pd.DataFrame] = []
+    for file in files:
+        # pandas would make a data set of the file first, which takes as long as to read the predictions of a fold.
+        with parquet.ParquetFile(file) as opened:
+            frames.append(opened.read().to_pandas())
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

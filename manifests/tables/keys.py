@@ -114,6 +114,16 @@ def key_table(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     return with_keys(plain, spec, types)[2].select(spec.key_names)
 
 
+def beside_keys(keys: pa.Table, table: pa.Table) -> pa.Table:
+    """Return a table with the key of each row in front; a key called as a column, ``y`` say, becomes ``key_y``."""
+    names = list(keys.column_names)
+    for place, key in enumerate(keys.column_names):
+        while names[place] in table.column_names or (names[place] != key and names[place] in keys.column_names):
+            names[place] = f"key_{names[place]}"
+    columns = [*keys.columns, *table.columns]
+    return pa.table(columns, names=[*names, *table.column_names], metadata=table.schema.metadata)
+
+
 def key_values(keys: pa.Table) -> NDArray[Any]:
     """Return one value per row that a strategy reads as the key; several columns are joined by '|'."""
     if keys.num_columns == 1:

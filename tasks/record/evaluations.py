@@ -14,6 +14,7 @@ from evenfold.estimates import EvaluationError, FoldScore, importance_table
 from evenfold.estimates.models.draws import scores_in
 from evenfold.estimates.results import FIGURES
 from evenfold.manifests import digest_json
+from evenfold.manifests.tables.aside import frame_of
 from evenfold.manifests.tables.read import stamp
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.pictures import score_pictures
@@ -26,7 +27,6 @@ from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, Sp
 from evenfold.tasks.plans import parts_of_build, table_of
 from evenfold.tasks.record.reading import parts_of_record, preimage_of_record
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import finished_here, is_refreshing, publish, step
 from evenfold.tasks.store import remember

@@ -17,12 +17,13 @@ import pandas as pd
 from evenfold.estimates import Choice, Comparison, CorrectedT, Estimate, ModelSpec, Problem, corrected_resampled_t
 from evenfold.estimates.folds import one_for_each
 from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
+from evenfold.estimates.selection import NestedChoice, Tried
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Origin, Page, Verdict, audit_page, comparison_page, look_page, segments_page, tuning_page
 from evenfold.reports.figures import ends, estimate_metrics
 from evenfold.reports.texts import page_note
 from evenfold.splitters.errors import Displayed, SplitError
-from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, RunRef, Segment, SplitRef, Tried
+from evenfold.tasks.outcomes import FitResult, Look, RunRef, Segment, SplitRef
 from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.record.splits import links_of, log_inputs, origin_tags, run_page
 from evenfold.tasks.runtime.home import Home, locked
@@ -169,8 +170,8 @@ def record_tuning(
         means, spreads = [score.value for score in of_metric], [score.sd for score in of_metric]
         origin, what = Origin(Path(split.data).name, run_id), f"{title} on {split.name} {split.version}"
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
-        tuning = {"tried": [trial.model_dump() for trial in tried], "choice": asdict(choice)}
-        tuning |= {} if nested is None else {"nested": nested.model_dump(mode="json")}
+        tuning = {"tried": [asdict(trial) for trial in tried], "choice": asdict(choice)}
+        tuning |= {} if nested is None else {"nested": asdict(nested)}
         _keep(tracker, run_id, split, page, {"tuning.json": tuning})
     return run_id
 

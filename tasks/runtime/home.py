@@ -234,6 +234,11 @@ class Home:
         return self.shared / "results"
 
     @property
+    def snapshots(self) -> Path:
+        """Summaries of the tables last learnt from, by split_id."""
+        return self.shared / "snapshots"
+
+    @property
     def data(self) -> Path:
         """Frames that were passed in Python, as Parquet, by content."""
         return self.path / "data"

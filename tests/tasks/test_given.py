@@ -16,7 +16,7 @@ from evenfold.manifests import Snapshot, decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, record_split, split
 from evenfold.tasks.references import manifest_folder
-from evenfold.tasks.splits import check_table, snapshot_of
+from evenfold.tasks.splits import check_table
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -118,7 +118,7 @@ def test_a_column_that_is_gone_stops_a_table_where_the_recipe_may_read_it(
 ) -> None:
     rows, file = small(40), tmp_path / "rows.parquet"
     manifest = decide(SPEC, rows)
-    place = snapshot_of(manifest.split_id)
+    place = Snapshot.path_of(manifest.split_id, Home.here().snapshots)
     place.parent.mkdir(parents=True)
     Snapshot.of(manifest, rows).write(place)
     rows.drop(columns="b").to_parquet(file)

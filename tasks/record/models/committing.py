@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
-from evenfold.manifests import StoredManifest, digest_json, read_header
+from evenfold.manifests import Snapshot, StoredManifest, digest_json, read_header
 from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.stored import STAGED, settle
 from evenfold.manifests.store.versions import version_in, versions_of
@@ -33,7 +33,6 @@ from evenfold.tasks.record.models.retraining import Retraining
 from evenfold.tasks.record.tracker import CONTENT, NOTE, RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.runtime.progress import unreachable
-from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps import happened, step
 from evenfold.tasks.store import bucket_of
 from prefect.context import FlowRunContext
@@ -320,7 +319,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for split in splits:  # the newest first: what is left is a line
             folder = folders[split.version]
-            snapshot_of(split.split_id).unlink(missing_ok=True)
+            Snapshot.path_of(split.split_id, home.snapshots).unlink(missing_ok=True)
             if bucket:
                 bucket.take_back(folder)
             place = folder.with_name(f".withdrawn-{folder.name}")
