@@ -1,8 +1,10 @@
-"""Files that appear whole or not at all: written aside, where no reader takes them for rows, then put in place."""
+"""Files that appear whole or not at all: written aside, where no reader takes them for rows; and plain ones, read."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,3 +51,24 @@ def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:
         with parquet.ParquetFile(file) as opened:
             frames.append(opened.read().to_pandas())
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def read_plain(path: Path, private: bool = False) -> bytes:
+    """Return the bytes of a plain file, which no link names; OSError where others may touch one that is ``private``."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "it is no plain file")
+        if private and os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
+            raise OSError(0, f"others may read or write it, mode {status.st_mode & 0o777:o}; it must be 600")
+        return file.read()
+
+
+def read_signed(path: Path, sha256: str) -> bytes | None:
+    """Return the bytes of a plain file of the digest that was signed; None for any other."""
+    try:
+        content = read_plain(path)
+    except OSError:
+        return None
+    return content if hashlib.sha256(content).hexdigest() == sha256 else None

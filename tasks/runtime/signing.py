@@ -11,12 +11,11 @@ import hmac
 import json
 import os
 import secrets
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evenfold.manifests.tables.aside import write_aside
+from evenfold.manifests.tables.aside import read_plain, write_aside
 from evenfold.splitters.errors import SplitError, is_deployed
 
 from .home import Home, Settings, locked
@@ -52,15 +51,6 @@ def require_team_key() -> None:
         )
 
 
-def signed_file(file: str | Path, sha256: str) -> bytes | None:
-    """Return the bytes of a plain file, which no link names, of the digest that was signed; None for any other."""
-    try:
-        content = _read(Path(file))
-    except OSError:
-        return None
-    return content if hashlib.sha256(content).hexdigest() == sha256 else None
-
-
 def _signature(key: bytes, kind: str, claim: Mapping[str, Any]) -> str:
     text = json.dumps([f"evenfold {kind}", claim], sort_keys=True)
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
@@ -86,7 +76,7 @@ def _own_key(home: Home, make: bool = False) -> bytes:
             if not path.exists():
                 write_aside(path, _write_key)
     try:
-        key = _read(path, private=True).strip()
+        key = read_plain(path, private=True).strip()
         if len(key) < SHORTEST:
             raise OSError(0, "it is cut short")
     except FileNotFoundError:
@@ -102,15 +92,3 @@ def _own_key(home: Home, make: bool = False) -> bytes:
 def _write_key(aside: Path) -> None:
     with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(secrets.token_hex(32))
-
-
-def _read(path: Path, private: bool = False) -> bytes:
-    """Return the bytes of a plain file, which no link names and, where it is ``private``, nobody else may touch."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is no plain file")
-        if private and os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
-            raise OSError(0, f"others may read or write it, mode {status.st_mode & 0o777:o}; it must be 600")
-        return file.read()
