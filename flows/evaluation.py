@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
@@ -14,10 +14,11 @@ from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpe
 from evenfold.estimates.ledger import level_of_look
 from evenfold.manifests import Audit, from_anywhere
 from evenfold.manifests.spec import name_like
+from evenfold.reports.evaluations.studies import Segment
 from evenfold.reports.evaluations.words import failure_of
 from evenfold.tasks import scores, steps
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
-from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Segment, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, SplitRef
 from evenfold.tasks.parameters import Data, Model, Spec
 from evenfold.tasks.record import evaluations, studies
 from evenfold.tasks.requests import EvaluateFields, ScoreFields
@@ -235,7 +236,7 @@ def run_segments(request: Request) -> Segments:
     for n_done, (number, done) in enumerate(finished, start=1):
         value = calls[number][-1]
         why = " ".join(str(done.error).split())
-        segments[value] = done.returned or segments[value].model_copy(update={"failed": why})
+        segments[value] = done.returned or replace(segments[value], failed=why)
         say("evaluating segments", n_done, len(calls))
     table = list(segments.values())
     run_id = run(studies.record_segments, spec, model, by, table, run_label=request.run_label).run_id

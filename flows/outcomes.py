@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.reports.evaluations.page import confusion_section
 from evenfold.reports.evaluations.pictures import importance_words
+from evenfold.reports.evaluations.studies import Segment
 from evenfold.reports.evaluations.words import (
     encoding_words,
     kept_promises,
@@ -24,7 +26,7 @@ from evenfold.reports.evaluations.words import (
 from evenfold.reports.texts import top_of_split
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.errors import Displayed, EvenfoldError, amount
-from evenfold.tasks.outcomes import FoldState, Growth, Measured, Outcome, Segment, SplitRef
+from evenfold.tasks.outcomes import FoldState, Growth, Measured, Outcome, SplitRef
 from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
 
@@ -242,16 +244,13 @@ class Segments(Displayed, Outcome):
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each segment: its rows, audit, split, why it failed, metric, value, ends of the interval."""
         scores = [figures_of(each.estimate, ("metric", "value")) for each in self.segments]
-        about = [each.model_dump(exclude={"estimate"}) for each in self.segments]
-        return pd.DataFrame([of | score for of, score in zip(about, scores, strict=True)])
+        about = pd.DataFrame(map(asdict, self.segments)).drop(columns="estimate")
+        return pd.concat([about, pd.DataFrame(scores)], axis=1)
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        scored = [each.cells for each in self.segments if each.estimate]
         title = f"{self.model.title} on {self.name} by {self.by}"
-        return reports.segments_page(
-            title, self.model.metrics[0], scored, [each.reason for each in self.segments if each.failed]
-        )
+        return reports.segments_page(title, self.model.metrics[0], self.segments)
 
 
 class LaterScore(Displayed, Outcome):

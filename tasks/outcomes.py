@@ -290,30 +290,6 @@ class Evaluated(Measured):
         return summary_page(self.title, lead, self.scores, self.estimates, None, self.confusion, self.errors)
 
 
-class Segment(Outcome):
-    """The scores of a recipe on the rows of one value of a column, or why they ``failed``; ``audit``: in a word."""
-
-    segment: str
-    rows: int
-    estimate: Estimate | None = None
-    audit: str = ""
-    split_id: str = ""
-    failed: str = ""
-
-    @property
-    def reason(self) -> str:
-        """Why it has no score, after what it is called."""
-        return f"{self.segment}: {self.failed}" if self.segment else self.failed
-
-    @property
-    def cells(self) -> list[str]:
-        """The segment, its rows, score, interval, audit and split, as people read them."""
-        from evenfold.reports.evaluations.words import headline  # nothing else that travels is read by people
-
-        _, value, interval = headline(self.estimate) if self.estimate else ("", "-", "")
-        return [self.segment, f"{self.rows:,}", value, interval or "-", self.audit, self.split_id[:12]]
-
-
 class RunRef(Outcome):
     """A run in MLflow: its id, its page, and ``since``: which code of the user's changed since the last of the same."""
 

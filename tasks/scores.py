@@ -23,13 +23,14 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.plan import default_strategy
 from evenfold.manifests.tables.aside import frame_of
 from evenfold.reports import verdict_of
+from evenfold.reports.evaluations.studies import Segment
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
 from evenfold import estimates
 
 from .fits import fit_fold
-from .outcomes import BLOCK, Evaluated, FitResult, Segment, SplitRef
+from .outcomes import BLOCK, Evaluated, FitResult, SplitRef
 from .parameters import Intervals, Level, TimeLimit
 from .runtime.home import Home
 from .splits import audit_split, split as decide

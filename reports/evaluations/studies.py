@@ -20,7 +20,7 @@ from evenfold.reports.charts import Picture, around, ends, named, ticks
 from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Tile, Verdict, number, remarks
 from evenfold.splitters.errors import amount
 
-from .words import direction, labelled, score_and_interval, score_text
+from .words import direction, headline, labelled, score_and_interval, score_text
 
 FOLD_FIGURES = ("mean", "sd", "pooled")
 MOST_RATIO = 2.0  # longer bars are cut: one wild estimate would hide all others
@@ -71,9 +71,31 @@ def study_pictures(study: pd.DataFrame) -> list[Picture]:
     return [draw(str(metric), part) for metric, part in study.groupby("metric", sort=False)]
 
 
-def segments_page(name: str, metric: str, scored: Sequence[Sequence[str]], failed: Sequence[str]) -> Page:
-    """Return the page about one recipe on many segments: a row of cells each, and why others have no score."""
-    lead = f"{amount(len(scored), 'segment')} of {len(scored) + len(failed):,} scored, each on a split of its own."
+@dataclass(frozen=True)
+class Segment:
+    """The scores of a recipe on the rows of one value of a column, or why they ``failed``; ``audit``: in a word."""
+
+    segment: str
+    rows: int
+    estimate: Estimate | None = None
+    audit: str = ""
+    split_id: str = ""
+    failed: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it has no score, after what it is called."""
+        return f"{self.segment}: {self.failed}" if self.segment else self.failed
+
+
+def segments_page(name: str, metric: str, segments: Sequence[Segment]) -> Page:
+    """Return the page about one recipe on many segments: a row each, and why others have no score."""
+    failed, scored = [each.reason for each in segments if each.failed], []
+    for each in segments:
+        if each.estimate:
+            _, value, interval = headline(each.estimate)
+            scored.append([each.segment, f"{each.rows:,}", value, interval or "-", each.audit, each.split_id[:12]])
+    lead = f"{amount(len(scored), 'segment')} of {len(segments):,} scored, each on a split of its own."
     verdict = Verdict.LOOK if failed else Verdict.NONE
     head = ["segment", "rows", metric_of(metric).title, "interval", "audit", "split"]
     table = Table("Every segment", scored, head)

@@ -20,10 +20,11 @@ from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
 from evenfold.estimates.selection import NestedChoice, Tried
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Origin, Page, Verdict, audit_page, comparison_page, look_page, segments_page, tuning_page
+from evenfold.reports.evaluations.studies import Segment
 from evenfold.reports.figures import ends, estimate_metrics
 from evenfold.reports.texts import page_note
 from evenfold.splitters.errors import Displayed, SplitError
-from evenfold.tasks.outcomes import FitResult, Look, RunRef, Segment, SplitRef
+from evenfold.tasks.outcomes import FitResult, Look, RunRef, SplitRef
 from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.record.splits import links_of, log_inputs, origin_tags, run_page
 from evenfold.tasks.runtime.home import Home, locked
@@ -247,9 +248,7 @@ def record_segments(
     if values := list(scored.values()):
         range_ = {"lowest": min(values), "mean": fmean(values), "highest": max(values)}
         figures |= {f"{name}/{model.metrics[0]}": value for name, value in range_.items()}
-    cells = [each.cells for each in segments if each.estimate]
-    page = segments_page(name, model.metrics[0], cells, [each.reason for each in segments if each.failed])
-    rows = [each.model_dump(mode="json") for each in segments]
+    page, rows = segments_page(name, model.metrics[0], segments), [asdict(each) for each in segments]
     return RunRef(run_id=_record(spec.name, name, "segments", about, page, {}, figures, segments=rows))
 
 
