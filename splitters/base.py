@@ -342,12 +342,11 @@ def parameters_of(strategy: type[Splitter]) -> dict[str, Any]:
 
 
 STRATEGY = Role(
-    "a strategy",
-    (),
+    "a strategy", (),
     "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind goes into FromSklearn, "
     "params: {splitter: package.module:Name} (--strategy FromSklearn --param splitter=package.module:Name)",
     base=Splitter,
-)
+)  # fmt: skip
 
 
 def strategy_recipe(value: Any) -> dict[str, Any]:

@@ -117,8 +117,6 @@ _IN_QUERY = re.compile(rf"(?i)[?&;#]({_NAME})=[^&;#]")
 SHOWN = "***"
 # github://owner:repository@branch is no login, nor abfs://container@account; https://token@host is one.
 _LOGIN = re.compile(r"(?i)([\w+.-]*)(?<!\bgithub)://(?:[^/@]*:[^/]*|(?<=\bhttp://)[^/?#]+|(?<=\bhttps://)[^/?#]+)@")
-
-
 # Up to the last @ of the word, for passwords that hold one unquoted.
 _USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
 

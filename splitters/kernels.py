@@ -77,8 +77,7 @@ def _seats(
     held: IntArray, count: int, shares: NDArray[np.float64], owed: NDArray[np.float64]
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """Return how many of ``count`` rows each bin gets, and what rounding owes each: carried on, so sizes round once."""
-    # The emptiest bins are lifted to one level of lack per share, which is found in the order of lacks: a bin that
-    # holds too much already gets none.
+    # The emptiest bins are lifted to one level of lack per share, found in the order of lacks; too full ones get none.
     missing = shares * (int(held.sum()) + count) - held
     lack = missing / shares
     order = np.argsort(-lack, kind="stable")

@@ -52,9 +52,7 @@ def require_bounded(values: Any) -> None:
     """
     level = [values]
     for _ in range(DEEPEST):
-        parts = [
-            value.values() if isinstance(value, Mapping) else value for value in level if isinstance(value, NESTED)
-        ]
+        parts = [each.values() if isinstance(each, Mapping) else each for each in level if isinstance(each, NESTED)]
         level = list({id(each): each for part in parts for each in part if type(each) not in PLAIN}.values())
         if not level:
             return
@@ -207,8 +205,7 @@ def stable_order(values: NDArray[Any]) -> IntArray:
     """Return the positions of ``values`` in ascending order, equal values by position. Values are finite.
 
     NumPy's fast argsorts leave equal values in an order that differs between CPUs. Here each value's leading bits and
-    its position share one 64-bit integer, which is also faster. The few rows whose later bits alone differ are put
-    right afterwards. O(n log n).
+    its position share one 64-bit integer, which is faster too; ties of leading bits are settled afterwards. O(n log n).
     """
     if values.size == 0 or values.dtype.kind == "O" or values.dtype.itemsize <= 2:
         return np.argsort(values, kind="stable").astype(np.int64, copy=False)  # small integers: a radix sort, O(n)
@@ -317,9 +314,8 @@ class Stream:
     def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
         """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
 
-        Multiply-shift of 32 random bits, a stretch at a time; products whose low half would make some values likelier
-        are drawn again. Many calls may share one ``out``. Source: Lemire (2019), Fast random integer generation in an
-        interval.
+        Multiply-shift of 32 random bits, a stretch at a time; products whose low half would make values likelier are
+        drawn again. Calls may share ``out``. Source: Lemire (2019), Fast random integer generation in an interval.
         """
         numbers = np.empty(size, dtype=np.int64) if out is None else out
         # A view: products are turned into the returned numbers in place.

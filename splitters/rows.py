@@ -65,20 +65,10 @@ class Rows:
 
     @classmethod
     def of(
-        cls,
-        X: Any = None,
-        y: Any = None,
-        groups: Any = None,
-        *,
-        needs: Needs,
-        key: Any = None,
-        time: Any = None,
-        fixed: Any = None,
-        label_end: Any = None,
-        coordinates: Any = None,
-        asked_by: str = "this strategy",
+        cls, X: Any = None, y: Any = None, groups: Any = None, *, needs: Needs, key: Any = None, time: Any = None,
+        fixed: Any = None, label_end: Any = None, coordinates: Any = None, asked_by: str = "this strategy",
         names: Mapping[str, str] | None = None,
-    ) -> Rows:
+    ) -> Rows:  # fmt: skip
         """Return the checked rows of any container (arrays, frames, series, lists), seen by position. O(n log n).
 
         Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
@@ -92,18 +82,13 @@ class Rows:
         joined = groups if entities is None else components_of(entities.codes)
         times = times_of(time, names.get("time", "time")) if needs.time else None
         return cls(
-            n=n,
-            y=codes,
+            n=n, y=codes, levels=tuple(levels), entities=entities, time=times, names=names,
             groups=None if groups is None else encode(joined, "groups")[0],
             key=present(key, "key") if needs.key else None,
-            time=times,
             fixed=whole_numbers(fixed, "the column of folds") if needs.fixed else None,
-            levels=tuple(levels),
             label_end=ends_of(label_end, times) if needs.label_end and label_end is not None else None,
-            entities=entities,
             coordinates=coordinates_of(coordinates) if needs.coordinates else None,
-            names=names,
-        )
+        )  # fmt: skip
 
     def called(self, role: str) -> str:
         """Return what a role is called by whoever named it a column."""

@@ -1,5 +1,4 @@
-"""The cost of a packing, its distance from even, which the pack kernel lowers; the bins of a numeric column; and sums
-of subsets, and those that nearly meet."""
+"""The cost of a packing, its distance from even; bins of a numeric column; sums of subsets, those that nearly meet."""
 
 from __future__ import annotations
 
@@ -112,14 +111,9 @@ class Aim:
     """
 
     def __init__(
-        self,
-        table: IntArray,
-        shares: FloatArray,
-        *,
-        sizes: IntArray | None = None,
-        weights: FloatArray | None = None,
+        self, table: IntArray, shares: FloatArray, *, sizes: IntArray | None = None, weights: FloatArray | None = None,
         size_weight: SizeWeight = "relative",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.table, self.shares, self.n_bins = table, shares, int(shares.size)
         self.sizes: IntArray = table.sum(axis=1) if sizes is None else sizes
         n, size = float(self.sizes.sum()), self.sizes.astype(np.float64)

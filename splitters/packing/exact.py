@@ -53,11 +53,9 @@ class _Search:
     def __init__(self, aim: Aim, order: IntArray, incumbent: float, budget: int) -> None:
         self.kinds = kinds_of_bins(aim)
         self.costs = [subset_costs(aim, order, bins[0]) for bins in self.kinds]
-        self.all = (1 << order.size) - 1
-        self.n = order.size
-        self.best = incumbent
+        self.n, self.all = order.size, (1 << order.size) - 1
+        self.best, self.left = incumbent, budget
         self.cover: list[tuple[int, int]] = []
-        self.left = budget
 
     def run(self, below: float, subsets: list[IntArray] | None = None) -> bool:
         """Search for the cheapest cover below ``below``; return whether the search was completed."""

@@ -195,13 +195,11 @@ class Packing:
     """The bin of each entry, the bins' loads and costs, and their sum. Only ``movable`` entries ever move."""
 
     def __init__(self, aim: Aim, bins: IntArray, stream: Stream, movable: IntArray | None = None) -> None:
-        self.aim = aim
-        self.bins = bins
+        self.aim, self.bins, self.stream = aim, bins, stream
         self.loads = aim.loads(bins)
         self.costs = aim.costs(self.loads)
         self.cost = math.fsum(self.costs.tolist())
         self.movable = np.arange(bins.size) if movable is None else movable
-        self.stream = stream
         self._width = 0.0
         # Pairs of bins that no exchange betters, as long as neither of them changes.
         self._settled: set[tuple[int, int]] = set()

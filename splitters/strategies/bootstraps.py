@@ -30,8 +30,7 @@ class Bootstrap(DrawSplitter):
     promises = DrawSplitter.promises | {"out_of_bag", "n_draws"}
 
     def __init__(self, n_splits: int = 200, *, random_state: int = 0) -> None:
-        self.n_splits = n_splits
-        self.random_state = random_state
+        self.n_splits, self.random_state = n_splits, random_state
 
     def resamples(self, rows: Rows) -> Iterator[IntArray]:
         """Yield for each resample how often it draws each row: a resample without its lists of positions."""

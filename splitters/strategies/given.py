@@ -146,17 +146,14 @@ class FromSklearn(PairSplitter):
     JSON ``params``. Where it can be seeded and is not, it gets ``random_state``. It sees y and groups as codes by
     first appearance (numbers as they are) and no features.
 
-    Promises: no row is in both sides of a pair; a splitter that breaks this is a SplitError. Its code may change with
-    its library, so the version names the installed distribution, the pairs are stored and never regenerated, and
-    nothing is promised across machines.
+    Promises: no row is in both sides of a pair; a splitter that breaks this is a SplitError. As its code may change,
+    the version names the installed distribution, pairs are stored and never made anew, and machines may differ.
     """
 
     portable = False
 
     def __init__(self, splitter: Any, params: Mapping[str, Any] | None = None, *, random_state: int = 0) -> None:
-        self.splitter = splitter
-        self.params = params
-        self.random_state = random_state
+        self.splitter, self.params, self.random_state = splitter, params, random_state
 
     @refines(Needs(y="any", groups="optional"))
     def needs(self) -> Needs:
@@ -240,9 +237,7 @@ class HashSplit(LabelSplitter):
     needs = Needs(y="ignored", key=True)
 
     def __init__(self, n_splits: int = 5, *, parts: Mapping[str, float] | None = None, salt: str = "") -> None:
-        self.n_splits = n_splits
-        self.parts = parts
-        self.salt = salt
+        self.n_splits, self.parts, self.salt = n_splits, parts, salt
 
     @refines(LabelSplitter.promises | {"by_key_alone"})
     def promises(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
+from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, pairs_of_labels, refines
 from evenfold.splitters.errors import SplitError, shown
 from evenfold.splitters.numbers import (
     PACKING,
@@ -148,21 +148,12 @@ class BalancedGroupKFold(GroupPacker):
     version = of_effort(6)
 
     def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        size_weight: float | Literal["relative"] = "relative",
-        effort: Effort = DEFAULT_EFFORT,
-        optimiser: Optimiser = "evenfold",
-        rare: Literal["error", "spread"] = "spread",
-        random_state: int = 0,
-    ) -> None:
-        self.n_splits = n_splits
-        self.size_weight = size_weight
-        self.effort = effort
-        self.optimiser = optimiser
-        self.rare = rare
-        self.random_state = random_state
+        self, n_splits: int = 5, *,
+        size_weight: float | Literal["relative"] = "relative", effort: Effort = DEFAULT_EFFORT,
+        optimiser: Optimiser = "evenfold", rare: Literal["error", "spread"] = "spread", random_state: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_splits, self.size_weight, self.effort = n_splits, size_weight, effort
+        self.optimiser, self.rare, self.random_state = optimiser, rare, random_state
 
 
 TRAIN_VALIDATION_TEST: Mapping[str, float] = {"train": 0.8, "validation": 0.1, "test": 0.1}
@@ -184,21 +175,12 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
     version = of_effort(5)
 
     def __init__(
-        self,
-        parts: Mapping[str, float] = TRAIN_VALIDATION_TEST,
-        *,
-        size_weight: float | Literal["relative"] = "relative",
-        effort: Effort = DEFAULT_EFFORT,
-        optimiser: Optimiser = "evenfold",
-        rare: Literal["error", "spread"] = "spread",
-        random_state: int = 0,
-    ) -> None:
-        self.parts = parts
-        self.size_weight = size_weight
-        self.effort = effort
-        self.optimiser = optimiser
-        self.rare = rare
-        self.random_state = random_state
+        self, parts: Mapping[str, float] = TRAIN_VALIDATION_TEST, *,
+        size_weight: float | Literal["relative"] = "relative", effort: Effort = DEFAULT_EFFORT,
+        optimiser: Optimiser = "evenfold", rare: Literal["error", "spread"] = "spread", random_state: int = 0,
+    ) -> None:  # fmt: skip
+        self.parts, self.size_weight, self.effort = parts, size_weight, effort
+        self.optimiser, self.rare, self.random_state = optimiser, rare, random_state
 
 
 class BalancedKFold(LabelSplitter):
@@ -218,9 +200,7 @@ class BalancedKFold(LabelSplitter):
     version = of_effort(3)
 
     def __init__(self, n_splits: int = 5, *, effort: Effort = DEFAULT_EFFORT, random_state: int = 0) -> None:
-        self.n_splits = n_splits
-        self.effort = effort
-        self.random_state = random_state
+        self.n_splits, self.effort, self.random_state = n_splits, effort, random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         return pack_to(aim_of(rows, self.bin_shares(), "exact"), self._stream(PACKING), self.effort)  # its own stream
@@ -265,10 +245,7 @@ class SpatialBlockKFold(PairSplitter):
     def __init__(
         self, n_splits: int = 5, *, block_size: float | Sequence[float], buffer: float = 0.0, random_state: int = 0
     ) -> None:
-        self.n_splits = n_splits
-        self.block_size = block_size
-        self.buffer = buffer
-        self.random_state = random_state
+        self.n_splits, self.block_size, self.buffer, self.random_state = n_splits, block_size, buffer, random_state
 
     def prepared(self, rows: Rows) -> Rows:
         """Return the rows with their blocks as groups, which whoever locks some of them away keeps whole as well."""
@@ -292,9 +269,8 @@ class SpatialBlockKFold(PairSplitter):
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each fold's (rows of other blocks beyond the buffer, rows of its blocks), positions ascending."""
         folds = BalancedGroupKFold(self.n_splits, random_state=self.random_state).assign(rows)
-        for fold in range(self.n_splits):
-            test = np.flatnonzero(folds == fold)
-            yield self.trainable(rows, np.flatnonzero(folds != fold), test), test
+        pairs = pairs_of_labels(folds, range(self.n_splits))
+        return ((self.trainable(rows, train, test), test) for train, test in pairs)
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that lie farther than the buffer from every row of ``test``."""

@@ -30,8 +30,7 @@ class KFold(LabelSplitter):
     promises = LabelSplitter.promises | {"even_sizes"}
 
     def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
-        self.n_splits = n_splits
-        self.random_state = random_state
+        self.n_splits, self.random_state = n_splits, random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         return deal(stream.permutation(rows.n), self.n_splits, stream, by="cycle")
@@ -53,9 +52,7 @@ class StratifiedKFold(LabelSplitter):
     promises = LabelSplitter.promises | {"even_sizes", "even_classes"}
 
     def __init__(self, n_splits: int = 5, *, rare: Literal["error", "spread"] = "error", random_state: int = 0) -> None:
-        self.n_splits = n_splits
-        self.rare = rare
-        self.random_state = random_state
+        self.n_splits, self.rare, self.random_state = n_splits, rare, random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         return deal(stream.shuffled_by(rows.y, len(rows.levels)), self.n_splits, stream, by="cycle")
@@ -125,9 +122,7 @@ class SortedStratifiedKFold(LabelSplitter):
     def __init__(
         self, n_splits: int = 5, *, leftovers: Literal["spread", "random", "end"] = "spread", random_state: int = 0
     ) -> None:
-        self.n_splits = n_splits
-        self.leftovers = leftovers
-        self.random_state = random_state
+        self.n_splits, self.leftovers, self.random_state = n_splits, leftovers, random_state
 
     @property
     def threshold_gap(self) -> int:

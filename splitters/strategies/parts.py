@@ -50,8 +50,7 @@ class PartSplitter(LabelSplitter):
 def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
     """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all, rounded by ``rows_of_share``.
 
-    Parts that are not trained on are served by their remainders, equal ones in the given order. Elementwise
-    arithmetic, so the same on every machine.
+    Tested parts are served by their remainders, equal ones in the given order; elementwise, so alike on every machine.
     """
     trained = list(parts).index(trained_part(parts))
     shares = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values())
@@ -69,14 +68,14 @@ def check_parts(parts: Any, n: int) -> None:
     Whole numbers of folds are shares of their sum.
     """
     if not isinstance(parts, Mapping) or len(parts) < 2:
-        raise SplitError(f"parts={parts!r}; name two or more with their shares, such as {_EXAMPLE}.")
+        raise SplitError(f"parts={parts!r}; name two or more with their shares, such as {TRAIN_AND_TEST}.")
     parts = shares_of_parts(parts) if merged_folds(parts) else parts
     unfit = {name: share for name, share in parts.items() if not (is_real(share) and 0 < share < 1)}
     if unfit:
         raise SplitError(f"parts={parts!r}: {unfit!r} is not a share; choose numbers above 0 and below 1.")
     total = fsum(parts.values())
     if abs(total - 1.0) > 1e-9:
-        raise SplitError(f"parts={parts!r} sum to {total:.10g}; choose shares that sum to 1, such as {_EXAMPLE}.")
+        raise SplitError(f"parts={parts!r} sum to {total:.10g}; choose shares that sum to 1, such as {TRAIN_AND_TEST}.")
     trained_part(parts)
     name, least = min(parts.items(), key=lambda item: item[1])
     if least * n < 1.0 - 1e-9:
@@ -84,9 +83,6 @@ def check_parts(parts: Any, n: int) -> None:
             f"part {name!r} would get {least * n:.2g} of {n:,} rows; choose a share of at least {1 / n:.2g}, "
             f"or pass at least {int(np.ceil(1 / least)):,} rows."
         )
-
-
-_EXAMPLE = "{'train': 0.8, 'test': 0.2}"
 
 
 TRAIN_VALIDATION_TEST = {"train": 0.6, "validation": 0.2, "test": 0.2}
@@ -101,16 +97,14 @@ class RandomSplit(PartSplitter):
 
     O(n log n). Source: simple random sampling without replacement; Cochran (1977), Sampling techniques.
 
-    When not to use it: there are classes (StratifiedSplit), numbers (FractionalStratifiedSplit) or groups
-    (BalancedGroupSplit) to keep even or whole.
+    When not to use it: for classes (StratifiedSplit), numbers (FractionalStratifiedSplit), groups (BalancedGroupSplit).
     """
 
     needs = Needs(y="ignored")
     promises = PartSplitter.promises | {"exact_parts"}
 
     def __init__(self, parts: Mapping[str, float] = TRAIN_AND_TEST, *, random_state: int = 0) -> None:
-        self.parts = parts
-        self.random_state = random_state
+        self.parts, self.random_state = parts, random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         return self._laid(stream.permutation(rows.n), part_sizes(self.parts, rows.n))
@@ -134,15 +128,10 @@ class StratifiedSplit(PartSplitter):
     version = 2
 
     def __init__(
-        self,
-        parts: Mapping[str, float] = TRAIN_VALIDATION_TEST,
-        *,
-        rare: Literal["error", "spread"] = "error",
+        self, parts: Mapping[str, float] = TRAIN_VALIDATION_TEST, *, rare: Literal["error", "spread"] = "error",
         random_state: int = 0,
-    ) -> None:
-        self.parts = parts
-        self.rare = rare
-        self.random_state = random_state
+    ) -> None:  # fmt: skip
+        self.parts, self.rare, self.random_state = parts, rare, random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         # Rows class by class, and of each class as many of each part as its row of the table has.
@@ -221,9 +210,7 @@ class FractionalStratifiedSplit(PartSplitter):
     def __init__(
         self, parts: Mapping[str, float] = TRAIN_AND_TEST, *, precision: int | None = None, random_state: int = 0
     ) -> None:
-        self.parts = parts
-        self.precision = precision
-        self.random_state = random_state
+        self.parts, self.precision, self.random_state = parts, precision, random_state
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         sizes = part_sizes(self.parts, rows.n)

@@ -33,10 +33,8 @@ class ShuffleSplit(DrawSplitter):
     def __init__(
         self, n_splits: int = 10, *, test_size: Size = None, train_size: Size = None, random_state: int = 0
     ) -> None:
-        self.n_splits = n_splits
-        self.test_size = test_size
-        self.train_size = train_size
-        self.random_state = random_state
+        self.n_splits, self.test_size = n_splits, test_size
+        self.train_size, self.random_state = train_size, random_state
 
     def sizes(self, n: int) -> tuple[int, int]:
         return sizes_of(n, self.test_size, self.train_size, default=self.tested)
@@ -122,8 +120,7 @@ _TERMS = 14
 def exp_weights(x: NDArray[np.float64]) -> IntArray:
     """Return floor(2^32 e^x) for ``x`` of 0 and below, to within 1; 0 from about -22 down.
 
-    x is a multiple of ln 2 and a rest, of whose series 14 terms are more than a double holds: elementwise
-    multiplications and additions only. O(n).
+    x is a multiple of ln 2 and a rest, of whose series 14 terms are enough: elementwise products and sums alone. O(n).
     """
     # e**-60 is far below 2**-32, and with a bound the exponent stays one that ldexp knows.
     least = np.maximum(x, -60.0)
@@ -190,10 +187,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     def __init__(
         self, n_splits: int = 10, *, train_size: float | int = 0.8, beta: float | None = None, random_state: int = 0
     ) -> None:
-        self.n_splits = n_splits
-        self.train_size = train_size
-        self.beta = beta
-        self.random_state = random_state
+        self.n_splits, self.train_size, self.beta, self.random_state = n_splits, train_size, beta, random_state
 
     def sizes(self, n: int) -> tuple[int, int]:
         return sizes_of(n, None, self.train_size, default=0.2)

@@ -47,19 +47,11 @@ class ForwardChaining(PairSplitter):
     version = 2
 
     def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        gap: Length = 0,
-        max_train_size: int | None = None,
-        test_size: int | None = None,
+        self, n_splits: int = 5, *, gap: Length = 0, max_train_size: int | None = None, test_size: int | None = None,
         every: Calendar | Mapping[str, str] | None = None,
-    ) -> None:
-        self.n_splits = n_splits
-        self.gap = gap
-        self.max_train_size = max_train_size
-        self.test_size = test_size
-        self.every = every
+    ) -> None:  # fmt: skip
+        self.n_splits, self.gap, self.max_train_size = n_splits, gap, max_train_size
+        self.test_size, self.every = test_size, every
 
     @refines(True)
     def portable(self) -> bool:
@@ -208,22 +200,20 @@ class PurgedKFold(PairSplitter):
     O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning, chapter 7. Corrected here:
     rows of the same time stay together, and the embargo is counted from when the last tested label is known.
 
-    When not to use it: a model of tomorrow is asked for, and the past alone is long enough to learn from:
-    ForwardChaining tests what will be done.
+    When not to use it: a model of tomorrow is asked for, and the past is long enough to learn from (ForwardChaining).
     """
 
     needs = Needs(y="ignored", groups="optional", time=True, label_end="optional")
     promises = PairSplitter.promises | {"purged", "groups_whole", "exhaustive"}
     blocks = "n_splits"  # the parameter that says how many there are
+    n_test_blocks = 1  # of them that a split tests
 
     def __init__(self, n_splits: int = 5, *, gap: Length = 0, embargo: Length = 0) -> None:
-        self.n_splits = n_splits
-        self.gap = gap
-        self.embargo = embargo
+        self.n_splits, self.gap, self.embargo = n_splits, gap, embargo
 
     def _tested(self) -> Iterator[tuple[int, ...]]:
         """Yield the numbers of the blocks that each split tests."""
-        return ((block,) for block in range(self.n_splits))
+        return combinations(range(getattr(self, self.blocks)), self.n_test_blocks)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each split's (what may be learnt from, tested blocks), positions ascending."""
@@ -271,9 +261,8 @@ class PurgedKFold(PairSplitter):
 class CombinatorialPurgedKFold(PurgedKFold):
     """Blocked folds in every combination: ``n_test_blocks`` of ``n_blocks`` consecutive blocks of time are tested.
 
-    That makes C(n_blocks, n_test_blocks) splits, in lexicographic order. They chain into C(n_blocks - 1, n_test_blocks
-    - 1) ``paths``, on each of which every row is tested once: as many histories of the model, where PurgedKFold has
-    one. All else is as for PurgedKFold.
+    It makes C(n_blocks, n_test_blocks) splits, in lexicographic order, and C(n_blocks - 1, n_test_blocks - 1) ``paths``
+    of these, on each of which every row is tested once: as many histories, where PurgedKFold has one. Else it is alike.
 
     Promises: every row is tested once on every path; and what PurgedKFold promises of labels and groups.
 
@@ -287,10 +276,8 @@ class CombinatorialPurgedKFold(PurgedKFold):
     blocks = "n_blocks"
 
     def __init__(self, n_blocks: int = 6, n_test_blocks: int = 2, *, gap: Length = 0, embargo: Length = 0) -> None:
-        self.n_blocks = n_blocks
-        self.n_test_blocks = n_test_blocks
-        self.gap = gap
-        self.embargo = embargo
+        self.n_blocks, self.n_test_blocks = n_blocks, n_test_blocks
+        self.gap, self.embargo = gap, embargo
 
     @property
     def n_paths(self) -> int:
@@ -305,9 +292,6 @@ class CombinatorialPurgedKFold(PurgedKFold):
 
     def _n_pairs(self, rows: Rows | None = None) -> int:
         return comb(self.n_blocks, self.n_test_blocks)
-
-    def _tested(self) -> Iterator[tuple[int, ...]]:
-        return combinations(range(self.n_blocks), self.n_test_blocks)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_blocks", self.n_blocks, least=2)

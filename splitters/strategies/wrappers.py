@@ -45,9 +45,7 @@ class Repeated(LabelSplitter):
     def __init__(
         self, strategy: LabelSplitter | Mapping[str, Any], n_repeats: int = 10, *, random_state: int = 0
     ) -> None:
-        self.strategy = strategy
-        self.n_repeats = n_repeats
-        self.random_state = random_state
+        self.strategy, self.n_repeats, self.random_state = strategy, n_repeats, random_state
 
     def inner(self) -> LabelSplitter:
         """Return the strategy itself; raises SplitError where it is not known or cannot be repeated."""
@@ -181,9 +179,7 @@ class Holdout(Splitter):
     promises = frozenset({"disjoint", "locked_apart", "rest_as_alone"})
 
     def __init__(self, strategy: Splitter | Mapping[str, Any], fraction: float = 0.2, *, random_state: int = 0) -> None:
-        self.strategy = strategy
-        self.fraction = fraction
-        self.random_state = random_state
+        self.strategy, self.fraction, self.random_state = strategy, fraction, random_state
 
     def inner(self) -> Splitter:
         return strategy_of(self.strategy, self.random_state)
@@ -238,8 +234,7 @@ class Crossed(LabelSplitter):
     needs = Needs(y="any", groups=True)
 
     def __init__(self, strategy: LabelSplitter | Mapping[str, Any], *, random_state: int = 0) -> None:
-        self.strategy = strategy
-        self.random_state = random_state
+        self.strategy, self.random_state = strategy, random_state
 
     def inner(self) -> GroupPacker:
         """Return the strategy that shares out what is left; raises SplitError where it packs no groups."""
