@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +55,9 @@ def compare(request: Request) -> list[Comparison]:
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     a, b, repeat_notes = pair.predictions()
-    stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
-    beside = partial(
-        estimates.compare, a, b, on=pair.a.key, names=(f"A ({pair.a.name})", f"B ({pair.b.name})"),
-        groups="group" if "group" in a and "group" in b else None, stratified=stratified, ordered=ordered,
-        n_train=pair.a.mean_of_folds("n_train"), level=request.level, margin=request.margin,
-    )  # fmt: skip
-    comparisons = [beside(metric, apparent=pair.apparent(metric)) for metric in metrics]
+    names = f"A ({pair.a.name})", f"B ({pair.b.name})"
+    how = {"names": names, "level": request.level, "margin": request.margin, **pair.a.traits}
+    comparisons = [estimates.compare(a, b, metric, apparent=pair.apparent(metric), **how) for metric in metrics]
     notes = tuple(filter(None, (pair.versions, repeat_notes)))
     comparisons = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in comparisons]
     record_comparison(pair.a, pair.b, comparisons, pair.names, request.level)

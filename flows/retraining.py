@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
@@ -16,11 +17,11 @@ from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests import Audit, digest_json, from_anywhere, name_of, read_header, specification
 from evenfold.manifests.store.stored import STAGED, owned
-from evenfold.manifests.store.versions import versions_of
+from evenfold.manifests.store.versions import versions_below
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import listed
 from evenfold.tasks.fits import fit_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Growth, SplitRef
+from evenfold.tasks.outcomes import Champion, Growth, Registered, SplitRef
 from evenfold.tasks.plans import plan_of
 from evenfold.tasks.record import entries
 from evenfold.tasks.record.models import promoting, registered as registry, retraining, versions
@@ -42,8 +43,6 @@ from .flow import flow
 from .outcomes import Evaluation, GateError, SplitOutcome, WaitingError
 from .requests import Request
 from .splitting import recorded, say_extended
-
-NewModel = tuple[ModelSpec, FinalModel, Evaluation]  # the recipe that won, its final model, and its evaluation
 
 
 @dataclass(frozen=True)
@@ -132,51 +131,52 @@ def _taken_up(course: Course) -> Retraining:
 
 
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
-    champion = run(registry.read_champion, course.split, course.name)
+    split, champion = course.split, run(registry.read_champion, course.split, course.name)
     held = opened.against(champion)
     if begun := held.begun:  # by now the champion may be this run's own version, which knows the rows that joined
         champion, growth, judged = begun.champion, begun.growth, begun.judged
     else:
         growth, judged = course.growth, _judged(course, champion, opened.run_id)
-    candidate = course.evaluated(course.candidate)
+    winner = candidate = course.evaluated(course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     now = champion.version if champion else None
     decision = held.decision or replace(_decide(course, champion, candidate), champion=now)
-    run(retraining.record_decision, course.split, opened.run_id, decision)
+    run(retraining.record_decision, split, opened.run_id, decision)
     victor = champion if decision.winner == "champion" else None
+    gone = versions.moved_code(victor) if victor else []  # without its code it is neither evaluated nor fitted
+    recipe, checked, register = course.candidate, None, None
+    if victor and victor.model and not gone and victor.model.canonical() != recipe.canonical():
+        recipe, winner = victor.model, course.evaluated(victor.model.with_metric(course.metric))
+    if not victor or (decision.promote and not gone):  # else it would be the champion's own model
+        with saying("fitting the final model"):
+            final = run(fit_final, split, recipe)
+        checked = run(promoting.check_model, winner, final, champion, course.metric)
+        what = f"the new model of {course.name} does not take the champion's place"
+        stop_where_failed(checked, what, course.request.gates)
+        register = partial(
+            run, retraining.register_model, split, recipe, final, run_id=opened.run_id, name=course.name,
+            evaluation_run_id=winner.run_id, estimates=winner.estimates,
+        )  # fmt: skip
     loser = candidate.model if victor else champion.model if champion else None
     outcome = Retraining(
-        split=course.split, growth=growth, judged=judged, audit=audited, champion=champion,
+        split=split, growth=growth, judged=judged, audit=audited, champion=champion, checked=checked,
         evaluation_run_id=candidate.run_id, decision=decision, registered=None, run_id=opened.run_id,
-        model=champion.model if champion else None, loser=loser if decision.difference is not None else None,
+        estimates=[] if gone else winner.estimates, model=victor.model if victor and gone else winner.model,
+        loser=loser if decision.difference is not None else None,
     )  # fmt: skip
-    if victor and versions.moved_code(victor):  # its code is gone
-        return _committed(course, held, outcome)
-    recipe, winner = course.candidate, candidate
-    if victor and victor.model and victor.model.canonical() != course.candidate.canonical():
-        recipe, winner = victor.model, course.evaluated(victor.model.with_metric(course.metric))
-    outcome = outcome.model_copy(update={"estimates": winner.estimates, "model": winner.model})
-    if victor and not decision.promote:  # it would be the champion's own model
-        return _committed(course, held, outcome)
-    with saying("fitting the final model"):
-        final = run(fit_final, course.split, recipe)
-    checked = run(
-        promoting.check_model, course.split, winner.model, final, champion, metric=course.metric,
-        estimates=winner.estimates, levels=winner.levels,
-    )  # fmt: skip
-    what = f"the new model of {course.name} does not take the champion's place"
-    stop_where_failed(checked, what, course.request.gates)
-    return _committed(course, held, outcome.model_copy(update={"checked": checked}), (recipe, final, winner))
+    return _committed(course, held, outcome, register)
 
 
-def _committed(course: Course, held: Opened, outcome: Retraining, new: NewModel | None = None) -> Retraining:
+def _committed(
+    course: Course, held: Opened, outcome: Retraining, register: Callable[..., Registered] | None
+) -> Retraining:
     """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it.
 
     A person is asked before where that is asked for; raises GateError for a no, or no answer in time.
     """
-    split, name, request, registered = course.split, course.name, course.request, None
+    split, name, request = course.split, course.name, course.request
     decision, asks = outcome.decision, request.gates and request.on_unclear == "ask" and not held.begun
-    if doubts := outcome.doubts(course.arrival, request.ask_above) if asks and (new or split.staged) else {}:
+    if doubts := outcome.doubts(course.arrival, request.ask_above) if asks and (register or split.staged) else {}:
         question = ask(outcome, name, doubts, request.answer_within)
         answer = question.answer
         if answer is None and question.seconds > 0:
@@ -187,13 +187,7 @@ def _committed(course: Course, held: Opened, outcome: Retraining, new: NewModel 
     outcome = outcome.model_copy(update={"decision": decision})
     tracker_of(split).keep_signed(outcome.run_id, retraining.OUTCOME, outcome.model_dump(mode="json"))
     with committing(split, name, outcome.run_id):
-        if new:
-            recipe, final, winner = new
-            registered = run(
-                retraining.register_model, split, recipe, final, run_id=outcome.run_id, name=name,
-                promote=decision.promote, evaluation_run_id=winner.run_id, estimates=winner.estimates,
-                decision=decision,
-            )  # fmt: skip
+        registered = register(promote=decision.promote, decision=decision) if register else None
     keep_snapshot(split)  # of what was learnt from: a table that was refused is nothing to compare with
     say_extended(outcome.growth)
     if registered is not None and registered.champion:
@@ -215,9 +209,9 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
     with saying("splitting"):
         path = from_anywhere(data)
         plan = plan_of(spec, path)
-        split_id = champion and champion.tags.get("evenfold.split_id")
-        here = versions_of(Home.here().splits, spec.name).values()
-        if split_id and all(read_header(each)["split_id"] != split_id for each in here):
+        split_id = champion.tags.get("evenfold.split_id", "") if champion else ""
+        here = versions_below(Home.here().splits, spec.name, holding=split_id)
+        if split_id and all(header["split_id"] != split_id for _, header in here):
             try:  # what the champion stands on was made in another home, as where this is a new container's
                 read_split(split_id)
             except SplitError as error:  # whether another line may be taken is said by whoever looks for this one
@@ -249,7 +243,7 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
 def _judged(course: Course, champion: Champion | None, run_id: str) -> Judgement:
     """Return what the champion says of the rows that joined; raises GateError where they may not be learnt from."""
     split, request = course.split, course.request
-    judged = run(promoting.judge_month, split, champion, metric=course.metric, arrival=course.arrival, run_id=run_id)
+    judged = run(promoting.judge_month, split, champion, course.metric, course.arrival, run_id)
     unclear = judged.verdict == "unclear"
     if request.gates and (judged.verdict == "refused" or (unclear and request.on_unclear == "stop")):
         verdict = "cannot be judged (on_unclear='commit', --on-unclear commit, lets them in)"
@@ -288,8 +282,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
         why = f"{changed}, and {reason} (retrain on the table before, of which there are)" if moved else str(reason)
         raise _undecided(champion, why) from reason
     looks = run(retraining.read_looks, course.split, course.name)
-    spent = to_spend(looks, date.today())
-    decision = decide(course.metric, difference, newer, error=spent, pair=pair, earlier=looks)
+    decision = decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
     if served is None:
         return replace(decision, words=f"{changed}. {decision.words}")
     return replace(decision, runs=(served.run_id, candidate.run_id))

@@ -86,6 +86,12 @@ class Recorded:
         names = list(self.predictions.columns)
         return names[: names.index("row")] or ["row"]
 
+    @property
+    def traits(self) -> dict[str, Any]:
+        """The parameters of ``compare`` that say how it was made."""
+        traits = {trait: self.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered")}
+        return {"on": self.key, "n_train": self.mean_of_folds("n_train"), **traits}
+
     @cached_property
     def folds(self) -> list[dict[str, float]]:
         """The figures of each fold, as its run has them; none where folds have no runs. Asked of MLflow once."""

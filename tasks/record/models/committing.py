@@ -344,7 +344,7 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
     for name, versions in models.items():
         model = RegisteredModel(tracker, name)
         with model.alone():
-            done.append(model.take_back(versions, model.champion_before(versions), about))
+            done.append(model.take_back(versions, model.champion_before(versions), about, previous=None))
             for alias in [alias for alias, version in model.aliases.items() if version in versions]:
                 model.client.delete_registered_model_alias(name, alias)
     return [each for each in done if each.withdrawn in models[each.name]]

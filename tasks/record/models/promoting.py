@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Estimate, LevelScore, ModelSpec, fitted, metric_of
+from evenfold.estimates import fitted, metric_of
 from evenfold.estimates.comparison import compare_same
 from evenfold.estimates.intervals.months import Judgement, Month, earlier_months, judge, month_in
 from evenfold.estimates.metrics.record import Responses
@@ -22,7 +22,7 @@ from evenfold.manifests.growth.newcomers import TELLING
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
+from evenfold.tasks.outcomes import Champion, FinalModel, Measured, SplitRef
 from evenfold.tasks.record.models.versions import EVALUATION, Tags, load_final, moved_code
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
@@ -36,26 +36,24 @@ from numpy.typing import NDArray
 FEWEST_NEW = 20
 
 
-@step(run_name=lambda split, **_: f"look at the new model of {split.name}")
-def check_model(
-    split: SplitRef, model: ModelSpec, final: FinalModel, champion: Champion | None, *, metric: str,
-    estimates: Sequence[Estimate], levels: Sequence[LevelScore] = (),
-) -> Audit:  # fmt: skip
+@step(run_name=lambda winner, **_: f"look at the new model of {winner.split.name}")
+def check_model(winner: Measured, final: FinalModel, champion: Champion | None, metric: str) -> Audit:
     """Say whether a model of ``fit_final`` may take the champion's place; ``failed`` names what stops it.
 
-    Its predictions are those of the newest generation; see MODEL_GATES, and EvaluationError for another's model.
+    ``winner``: what its recipe scores. Its predictions are those of the newest generation; see MODEL_GATES, and
+    EvaluationError for another's model.
     """
-    work = work_of(split, model)
+    work = work_of(winner.split, winner.model)
     require_final(work, final, "final", ["all rows"])
-    new = _New(split, work, final, champion, _recorded(champion), metric, tuple(estimates))
+    new = _New(winner, work, final, champion, _recorded(champion), metric)
     checks: dict[str, Callable[[], Outcome]] = {
         "lower_score": new.lower_score,
         "unusable_predictions": new.unusable_predictions,
         "wild_predictions": new.wild_predictions,
         "constant_predictions": new.constant_predictions,
-        "level_gap": lambda: gap_of_levels(levels, metric),
+        "level_gap": lambda: gap_of_levels(winner.levels, metric),
     }
-    limits = gates_with(split.limits, MODEL_GATES)
+    limits = gates_with(winner.split.limits, MODEL_GATES)
     return judged(limits, checks, work.manifest, n_rows=int(new.rows.size), features=list(work.problem.features))
 
 
@@ -63,19 +61,18 @@ def check_model(
 class _New:
     """A new model beside the champion, whose recipe's evaluation is ``recorded``."""
 
-    split: SplitRef
+    winner: Measured
     work: Work
     final: FinalModel
     champion: Champion | None
     recorded: Recorded | None
     metric: str
-    estimates: tuple[Estimate, ...]
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
         """The rows to predict, as positions in the problem: the newest generation, or all where it has few."""
-        rows, born = self.work.manifest.in_use.unlocked, self.work.manifest.born
-        newest = rows[:0] if born is None else rows[born[rows] == self.work.manifest.generation]
+        manifest, rows = self.work.manifest, self.work.manifest.in_use.unlocked
+        newest = rows[manifest.generations[rows] == manifest.generation]
         return self.work.place[newest if newest.size >= FEWEST_NEW else rows]
 
     @cached_property
@@ -89,7 +86,7 @@ class _New:
         champion = self.champion
         if champion is None or not self.work.problem.model.trains_like(champion.model):
             raise NotAsked("the recipe is not the champion's")
-        for now, before in product(self.estimates, Tags.model_validate(champion.tags).scores):
+        for now, before in product(self.winner.estimates, Tags.model_validate(champion.tags).scores):
             half, why = before.tolerance
             alike = self.metric == now.metric == before.metric and now.method == before.method
             if alike and np.isfinite(half + before.value):
@@ -97,8 +94,8 @@ class _New:
         else:
             raise NotAsked(f"the champion's {self.metric} was not recorded with an interval")
         pair, where, same = (before.value, now.value), "on all rows of each, for none could be paired,", None
-        if self.recorded is not None and self.split.kind != "draws":
-            tested = kept_scores(self.split, self.work)
+        if self.recorded is not None and self.winner.split.kind != "draws":
+            tested = kept_scores(self.winner.split, self.work)
             same = compare_same(self.recorded.predictions, tested, self.metric, self.recorded.key)
         if same is not None:
             pair, where = (same.a, same.b), f"on the {same.n_rows:,} rows that both tested"
@@ -109,9 +106,12 @@ class _New:
 
     def unusable_predictions(self) -> Outcome:
         """Look for predictions that are no numbers."""
-        bad = int(np.count_nonzero(~np.isfinite(self.predicted).all(axis=1)))
-        sentence = f"{bad:,} of {self.rows.size:,} predictions of the newest rows are not finite numbers."
-        return Found(bad / self.rows.size, sentence, {"rows": bad}) if bad else None
+        return self._share_of(~np.isfinite(self.predicted).all(axis=1), "are not finite numbers")
+
+    def _share_of(self, odd: Any, what: str) -> Outcome:
+        n = int(np.count_nonzero(odd))
+        sentence = f"{n:,} of {self.rows.size:,} predictions of the newest rows {what}."
+        return Found(n / self.rows.size, sentence, {"rows": n}) if n else None
 
     def wild_predictions(self) -> Outcome:
         """Look for numbers far beyond those that the model has learnt from."""
@@ -120,10 +120,8 @@ class _New:
         low, high = float(y.min()), float(y.max())
         widened = 2 * low - high, 2 * high - low  # by the range's own width; not told: cells stand behind them
         with np.errstate(invalid="ignore"):
-            wild = int(np.count_nonzero((self.predicted < widened[0]) | (self.predicted > widened[1])))
-        of = f"{wild:,} of {self.rows.size:,} predictions of the newest rows"
-        sentence = f"{of} lie outside of the target's range by more than its width."
-        return Found(wild / self.rows.size, sentence, {"rows": wild}) if wild else None
+            wild = (self.predicted < widened[0]) | (self.predicted > widened[1])
+        return self._share_of(wild, "lie outside of the target's range by more than its width")
 
     def constant_predictions(self) -> Outcome:
         """Look for a model that says the same of every row where the champion's did not."""
@@ -141,9 +139,8 @@ class _New:
 
 @step(run_name=lambda split, **_: f"judge what joined {split.name}")
 def judge_month(
-    split: SplitRef, champion: Champion | None, *, metric: str | None = None, arrival: Audit | None = None,
-    run_id: str | None = None,
-) -> Judgement:  # fmt: skip
+    split: SplitRef, champion: Champion | None, metric: str, arrival: Audit | None, run_id: str
+) -> Judgement:
     """Say whether the rows that joined ``split`` last, which the champion never saw, may be learnt from.
 
     The champion's recipe is fitted again on what it learnt from, so that nothing stored is loaded, and its out-of-fold
@@ -152,7 +149,7 @@ def judge_month(
     odd = [text for name, text in (arrival.passed if arrival else {}).items() if name in TELLING and text]
     judgement, series = Judgement() if champion is None else _by_champion(split, champion, metric), {}
     verdict = "unclear" if odd and judgement.verdict == "sound" else judgement.verdict
-    if champion is not None and judgement.series and run_id:
+    if champion is not None and judgement.series:
         tracker = tracker_of(split)
         # Each figure and its ends: of the generations that led to the champion, and of this one.
         for name, point in judgement.series.items():
@@ -162,7 +159,7 @@ def judge_month(
     return replace(judgement, verdict=verdict, sentences=[*judgement.sentences, *odd], series=series)
 
 
-def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> Judgement:
+def _by_champion(split: SplitRef, champion: Champion, metric: str) -> Judgement:
     """Return the judgement, with the score on the new rows where they can be scored, and how many were predicted."""
     trained_on = champion.tags.get("evenfold.spec", "unknown")
     if trained_on == f"{split.name}@{split.version}":  # nothing joined since
@@ -178,15 +175,14 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> Jud
         try:
             work = work_of(split, champion.model)
             problem, rows = work.problem, work.manifest.in_use.unlocked
-            born = np.zeros(rows.size, np.int64) if work.manifest.born is None else work.manifest.born[rows]
+            born = work.manifest.generations[rows]
             # What joined between was judged when it did: good months of it would hide that the last one is broken.
             new = work.place[rows[born > max(int(generation), born.max() - 1)]]
             if not new.size:
                 return Judgement()
-            seed, name = work.manifest.spec.seed, "the champion's recipe"
+            old, seed = work.place[rows[born <= int(generation)]], work.manifest.spec.seed
             with limited(problem.X.size):
-                old = work.place[rows[born <= int(generation)]]
-                recipe = fitted(problem, old, seed=seed, name=name, inner=work.inner)
+                recipe = fitted(problem, old, seed=seed, name="the champion's recipe", inner=work.inner)
                 answered = problem.answered(Responses.of(recipe, problem.X.iloc[new]), new)
                 now = month_in(problem, new, answered)
         except Exception as error:  # whatever keeps it from being fitted or from predicting these rows is told
@@ -194,9 +190,9 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> Jud
         else:
             scored = None
             with suppress(Exception):  # of a metric that is not defined on these rows
-                scored = score(str(metric), answered)
-            earlier, joined = _earlier(work, champion, now.rows), int(split.version.partition(".")[2])
-            return replace(judge(now, earlier, problem.target, joined), score=scored, rows=int(new.size))
+                scored = score(metric, answered)
+            judgement = judge(now, _earlier(work, champion, now.rows), problem.target, work.manifest.generation)
+            return replace(judgement, score=scored, rows=int(new.size))
     return Judgement("unclear", [f"The champion cannot judge the new rows: {why}."])
 
 
@@ -215,7 +211,5 @@ def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
         return []
     keys = work.keyed(pd.DataFrame({"row": np.arange(work.problem.n)})).to_pandas()[[*recorded.key, "row"]]
     frame = recorded.predictions.query("repeat == 0").drop(columns="row").merge(keys, on=recorded.key)
-    born = work.manifest.born
-    generations = np.zeros(work.problem.n) if born is None else born[np.flatnonzero(work.place >= 0)]
-    when: NDArray[Any] = generations if work.problem.times is None else work.problem.times
-    return earlier_months(work.problem, frame, when, size)
+    generations = work.manifest.generations[work.place >= 0]
+    return earlier_months(work.problem, frame, generations if work.problem.times is None else work.problem.times, size)

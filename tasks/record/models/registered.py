@@ -158,9 +158,8 @@ class RegisteredModel:
         return champion if champion in replaced else None
 
     def take_back(
-        self, withdrawn: Collection[str | None], champion: str | None, about: Mapping[str, str],
-        previous: str | None = None,
-    ) -> RolledBack:  # fmt: skip
+        self, withdrawn: Collection[str | None], champion: str | None, about: dict[str, str], previous: str | None
+    ) -> RolledBack:
         """Let ``champion``, in the place of ``previous``, be it again where one of these is; all keep ``about``."""
         done = RolledBack(name=self.name, champion=champion, withdrawn=self.aliases.get(CHAMPION), **about)
         for version in filter(None, withdrawn):
@@ -229,8 +228,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
                 f"{name} remembers no champion {where}that is still there; name another of its versions "
                 f"{', '.join(versions)} (--to)."
             )
-        about = who_and_why("a rollback", reason)
-        return model.take_back([champion], chosen, about, previous=champion if to else None)
+        return model.take_back([champion], chosen, who_and_why("a rollback", reason), champion if to else None)
 
 
 class Change(NamedTuple):
@@ -313,22 +311,21 @@ def replay(name: str, version: str) -> Replayed:
     """
     model, versions = RegisteredModel.existing(name, version)
     this, what = versions[version], f"version {version} of {name}"
-    verdict: Literal["same", "other", "gone"] = "gone"
+    verdict: Literal["same", "other", "gone"] = "same"
     decision = again = None
     try:
         require_signed_version(this)
         decision = decision_of(model.tracker, this)
         again = _decided_again(model, versions, this, decision)
-        apart = decision.apart(again)
-        left = {run.info.run_id for run in model.retrainings()} if apart else set()
-        earlier = [each for number, each in versions.items() if apart and int(number) < int(version)]
-        if lost := [f"run {each.run_id[:8]} of version {each.version}" for each in earlier if each.run_id not in left]:
-            raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
-        verdict, words = "same", f"{what} is decided again as it was: {again.why}."
-        if apart:
+        words = f"{what} is decided again as it was: {again.why}."
+        if apart := decision.apart(again):
+            left = {run.info.run_id for run in model.retrainings()}
+            gone = [each for number, each in versions.items() if int(number) < int(version) and each.run_id not in left]
+            if lost := listed(f"run {each.run_id[:8]} of version {each.version}" for each in gone):
+                raise SplitError(f"of earlier comparisons, which say what error it may have, {lost} was deleted.")
             verdict, words = "other", f"{what} is decided in another way now: {', '.join(apart)}."
     except EvenfoldError as error:
-        words = f"{what} cannot be decided again: {error}"
+        verdict, words = "gone", f"{what} cannot be decided again: {error}"
     return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
 
 
@@ -345,18 +342,12 @@ def _decided_again(
         return promotion.same_recipe(decision.metric, newer or values)
     if decision.runs is None:
         raise SplitError("which evaluations were compared was not recorded, as where the champion's code was no more.")
-    both = [read_evaluation(run_id, ours=True) for run_id in decision.runs]
+    metric, (before, after) = decision.metric, (read_evaluation(run_id, ours=True) for run_id in decision.runs)
     served, candidate = (read_recipe(run_id).estimates for run_id in decision.runs)
-    stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
-    comparison = compare(
-        both[0].predictions, both[1].predictions, decision.metric, on=both[0].key, stratified=stratified,
-        n_train=both[1].mean_of_folds("n_train"), ordered=ordered, names=promotion.ROLES,
-        apparent=apparent_of(served, candidate, decision.metric),
-    )  # fmt: skip
+    how = {"names": promotion.ROLES, "apparent": apparent_of(served, candidate, metric), **after.traits}
+    difference = Difference.of(compare(before.predictions, after.predictions, metric, **how))
     run = run_named(model.tracker, str(this.run_id))
     looks = model.looks(run)
     error = promotion.to_spend(looks, _start_of(run))
-    again = promotion.decide(
-        decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks
-    )
+    again = promotion.decide(metric, difference, newer, error=error, pair=decision.pair, earlier=looks)
     return replace(again, champion=decision.champion, runs=decision.runs)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from evenfold.estimates import Estimate, ModelSpec, Problem
 from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.promotion import Decision, EarlierLook
+from evenfold.estimates.results import figures_of
 from evenfold.manifests import Audit
 from evenfold.reports.evaluations.decisions import difference_words
 from evenfold.reports.evaluations.words import scores_table
@@ -21,7 +22,8 @@ from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Outcome, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
-from evenfold.tasks.record.entries import Entry, coded, run_key, split_tags, unless_usual
+from evenfold.tasks.record.entries import CODE, Entry, coded, run_key, split_tags
+from evenfold.tasks.record.reading import parts_of_record
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import NOTE, RUN_KEY, tracker_of
 from evenfold.tasks.runtime.signing import sign
@@ -32,12 +34,12 @@ from evenfold import reports
 
 from . import versions
 from .registered import CHALLENGER, RegisteredModel, RolledBack
-from .versions import ANSWERED, DECISION, SIGNATURE, WITHDRAWN
+from .versions import ANSWERED, DECISION, DIGEST, EVALUATION, SIGNATURE, WITHDRAWN
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
-OUTCOME = "retrain.json"
+OUTCOME, MOST_SCORES = "retrain.json", 30
 
 
 class Retraining(Displayed, Outcome):
@@ -137,9 +139,8 @@ class Opened(Outcome):
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
 def open_retraining(
-    split: SplitRef, model: ModelSpec, name: str, metric: str, label: str = "", *,
-    interval: Intervals = "auto", level: Level = 0.95, log_models: LogModels = "none",
-    allow_partial: AllowPartial = False, build: str | None = None,
+    split: SplitRef, model: ModelSpec, name: str, metric: str, label: str = "", *, interval: Intervals = "auto",
+    level: Level = 0.95, log_models: LogModels = "none", allow_partial: AllowPartial = False, build: str | None = None,
 ) -> Opened:  # fmt: skip
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED.
 
@@ -147,19 +148,13 @@ def open_retraining(
     SplitError where what it came to was withdrawn with its generation of the split.
     """
     tracker, work = tracker_of(split), work_of(split, model)
-    recipe = work.problem.model.canonical()
-    another = {
-        "metric": (metric, work.problem.model.metrics[0]), "log_models": (log_models, "none"),
-        "allow_partial": (allow_partial, False),
-    }  # fmt: skip
-    about: dict[str, object] = {field: value for field, (value, usual) in another.items() if value != usual}
-    about |= {"model": recipe, "seed": work.manifest.spec.seed, "label": label}
-    about |= unless_usual(interval, level) | parts_of_build(build)
-    same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
-    key, code = coded(same, work.problem.model.code)
-    prior = tracker.find(key)
-    finished = prior if prior and prior.info.status == "FINISHED" else None
-    if finished and (outcome := tracker.read_ours(finished.info.run_id, OUTCOME, Retraining)):
+    recipe = work.problem.model
+    usual = {"metric": recipe.metrics[0], "log_models": "none", "allow_partial": False}
+    another = {"metric": metric, "log_models": log_models, "allow_partial": allow_partial}.items() - usual.items()
+    about = parts_of_record(work, label, interval, level) | parts_of_build(build) | {"kind": "retrain", "name": name}
+    key, code = coded(run_key(**about, **dict(another)), recipe.code)
+    run = tracker.find(key)
+    if run and run.info.status == "FINISHED" and (outcome := tracker.read_ours(run.info.run_id, OUTCOME, Retraining)):
         own = outcome.registered if split.staged and not is_refreshing() else None
         tags, who = tracker.client.get_model_version(own.name, own.version).tags if own else {}, ""
         if WITHDRAWN in tags:  # with its generation of the split
@@ -170,8 +165,8 @@ def open_retraining(
                 f"this table was let in as {split.name} {split.version} and withdrawn{who}; retrain with a corrected "
                 "one, or let it in again by refresh=True (--refresh)."
             )
-        return Opened(run_id=finished.info.run_id, outcome=outcome)
-    params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
+        return Opened(run_id=run.info.run_id, outcome=outcome)
+    params = {f"candidate.{field}": value for field, value in recipe.canonical().items()} | {"metric": metric}
     tags = split_tags(split) | origin_tags() | code | {"evenfold.split_run_id": split_run_of(split)}
     run = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params))
     run_id, decision = run.info.run_id, versions.signed_decision(run)
@@ -209,10 +204,14 @@ def register_model(
     """
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", ["all rows", *split.splits()])
-    registered = RegisteredModel(tracker_of(split), name)
+    registered, recipe = RegisteredModel(tracker_of(split), name), work.problem.model
     client = registered.client
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: client.get_run(run_id).data.tags.get(RUN_KEY, run_id)}
-    tags |= versions.model_tags(work.problem.model, final, work.fingerprint, evaluation_run_id, estimates)
+    tags |= {"evenfold.model": json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
+    tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
+    tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
+    scores = [figures_of(each, ("metric", "method", "value", "sd")) for each in estimates[:MOST_SCORES]]
+    tags |= {EVALUATION: evaluation_run_id, "evenfold.scores": json.dumps(scores)} if evaluation_run_id else {}
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,16 +13,14 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from evenfold.estimates import Decision, Estimate, ModelSpec, Problem
+from evenfold.estimates import Decision, ModelSpec, Problem
 from evenfold.estimates.promotion import RecordedScore
-from evenfold.estimates.results import figures_of
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters.errors import SplitError, is_deployed
 from evenfold.splitters.naming import changed, distribution_of, installed
 from evenfold.splitters.untrusted import ESTIMATOR, UntrustedNameError, resolve
 from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
-from evenfold.tasks.record.entries import CODE, PREDICTIONS, RECIPE, code_in
+from evenfold.tasks.record.entries import PREDICTIONS, RECIPE, code_in
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import Settings, in_silence
 from evenfold.tasks.runtime.signing import is_signed, sign
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 DECISION = "evenfold.decision"
-MOST_SCORES = 30
 DIGEST = "evenfold.model_sha256"  # at a logged model, and at a version: the digest of its file
 EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the evaluation of its recipe
 ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: who said yes or no, and why
@@ -75,17 +71,6 @@ def moved_code(champion: Champion) -> list[str]:
     before, now = code_in(champion.tags), champion.model.code if champion.model else {}
     of_libraries = {name for code in (before, now) for name, value in code.items() if "==" in value}
     return [name for name in changed(before, now) if before and name not in of_libraries]
-
-
-def model_tags(
-    recipe: ModelSpec, final: FinalModel, fingerprint: str, evaluation_run_id: str, estimates: Sequence[Estimate]
-) -> dict[str, str]:
-    """Return what the tags of a version say of its model: recipe, code, rows, digest, and what its recipe scores."""
-    tags = {"evenfold.model": json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
-    tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
-    tags |= {"evenfold.values": fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
-    scores = [figures_of(each, ("metric", "method", "value", "sd")) for each in estimates[:MOST_SCORES]]
-    return tags | ({EVALUATION: evaluation_run_id, "evenfold.scores": json.dumps(scores)} if evaluation_run_id else {})
 
 
 def one_line(text: str, most: int) -> str:
@@ -222,15 +207,6 @@ def load_final(final: FinalModel) -> tuple[Any, list[str]]:
     return skops.io.loads(content, trusted=types), types
 
 
-def _shown_by(model: Any, example: pd.DataFrame) -> dict[str, object]:
-    """Return what a model reads and answers, by names and types, as MLflow's registry shows and checks it."""
-    from mlflow.models import infer_signature
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whole numbers may be missing one day, which MLflow says at length
-        return {"signature": infer_signature(example, model.predict(example)), "input_example": example}
-
-
 def keep_model(
     tracker: Tracker, run_id: str, final: FinalModel, estimator: str, problem: Problem | None = None
 ) -> LoggedModel:
@@ -241,7 +217,7 @@ def keep_model(
     """
     import mlflow.sklearn
     from mlflow.entities import LoggedModelOutput, Metric
-    from mlflow.models import Model
+    from mlflow.models import Model, infer_signature
 
     (model, types), client = load_final(final), tracker.client
     logged = tracker.logged_model(run_id, "model", {DIGEST: final.file.sha256})
@@ -258,7 +234,11 @@ def keep_model(
         place = str(Path(folder) / "model")
         # Naming what it requires saves MLflow a subprocess.
         how: dict[str, object] = {"pip_requirements": requirements(estimator), "skops_trusted_types": types}
-        how |= {} if problem is None else _shown_by(model, problem.usual_row)
+        if problem is not None:  # what it reads and answers, as the registry shows and checks it
+            how["input_example"] = example = problem.usual_row
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # whole numbers may be missing one day, which MLflow says at length
+                how["signature"] = infer_signature(example, model.predict(example))
         header = Model(artifact_path=logged.artifact_location, model_uuid=logged.model_id, **own)
         mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
         shutil.copyfile(final.file.path, Path(place) / "model.skops")
