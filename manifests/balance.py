@@ -32,15 +32,12 @@ def measure(manifest: Any, data: Any = None, *, memory: str | int | None = None)
     balances = [balance for _, balance in places]
     equal = isinstance(membership, Labels) and not membership.parts and manifest.splitter.shares_out
     report = BalanceReport(
-        split_id=manifest.split_id,
-        target=manifest.spec.columns.target if data is not None else None,
-        n_rows=int(np.count_nonzero(membership.column() >= LOCKED)),
-        n_splits=manifest.n_splits,
-        n_measured=min(manifest.n_splits, MOST_MEASURED),
-        n_folds=membership.n_bins if equal else None,
+        split_id=manifest.split_id, target=manifest.spec.columns.target if data is not None else None,
+        n_rows=int(np.count_nonzero(membership.column() >= LOCKED)), n_folds=membership.n_bins if equal else None,
+        n_splits=manifest.n_splits, n_measured=min(manifest.n_splits, MOST_MEASURED),
         folds=[balance for balance in balances if isinstance(balance, FoldBalance)],
         parts=[balance for balance in balances if isinstance(balance, PartBalance)],
-    )
+    )  # fmt: skip
     if data is not None:
         report = _on_data(report, Joined.of(manifest, data), [rows for rows, _ in places])
     worst = {figure.name: value for figure in FIGURES if (value := figure.value(report)) is not None}

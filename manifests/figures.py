@@ -227,11 +227,8 @@ def _mean_in_sd(report: BalanceReport) -> float | None:
 
 FIGURES: tuple[BalanceFigure, ...] = (
     BalanceFigure(
-        "size",
-        "Largest deviation of a fold's or part's rows from what it was to have",
-        _size,
-        form="{:.2%}".format,
-        least=_least_size,
+        "size", "Largest deviation of a fold's or part's rows from what it was to have",
+        _size, form="{:.2%}".format, least=_least_size,
     ),
     BalanceFigure(
         "class_share", "Largest deviation of a class share from its share of all rows", _class_share, form=points
@@ -239,45 +236,32 @@ FIGURES: tuple[BalanceFigure, ...] = (
     BalanceFigure(
         "ks",
         "Largest gap of a fold's or part's cumulative target distribution to that of all rows (Kolmogorov-Smirnov)",
-        lambda report: _largest(report, "ks"),
-        form=points,
+        lambda report: _largest(report, "ks"), form=points,
     ),
     BalanceFigure(
-        "wasserstein",
-        "Largest Wasserstein distance of a fold's or part's target (in its unit)",
+        "wasserstein", "Largest Wasserstein distance of a fold's or part's target (in its unit)",
         lambda report: _largest(report, "wasserstein"),
     ),
     BalanceFigure(
-        "mean_in_sd",
-        "Largest deviation of a fold's or part's mean target (in standard deviations)",
-        _mean_in_sd,
-        form="{:.4f}".format,
+        "mean_in_sd", "Largest deviation of a fold's or part's mean target (in standard deviations)",
+        _mean_in_sd, form="{:.4f}".format,
     ),
     BalanceFigure(
-        "stratum_share",
-        "Largest deviation of a (cumulative) share of a column to stratify by",
-        lambda report: max(report.strata.values(), default=None),
-        form=points,
+        "stratum_share", "Largest deviation of a (cumulative) share of a column to stratify by",
+        lambda report: max(report.strata.values(), default=None), form=points,
     ),
     BalanceFigure(
-        "attribute_share",
-        "Largest deviation of a share of a level of a column to balance on",
-        lambda report: max((attribute.worst for attribute in report.attributes.values()), default=None),
-        form=points,
+        "attribute_share", "Largest deviation of a share of a level of a column to balance on",
+        lambda report: max((attribute.worst for attribute in report.attributes.values()), default=None), form=points,
     ),
     BalanceFigure(
-        "picks",
-        "Difference between the shares of draws that test the most and the least often tested group",
+        "picks", "Difference between the shares of draws that test the most and the least often tested group",
         lambda report: report.picks[1] - report.picks[0] if report.picks else None,
-        form="{:.1%}".format,
-        metric="spread_of_{name}",
+        form="{:.1%}".format, metric="spread_of_{name}",
     ),
     BalanceFigure(
-        "cost",
-        "Cost of the packing of whole groups, as the strategy weighs it",
-        lambda report: report.reach.cost if report.reach else None,
-        form="{:.3g}".format,
-        least=lambda report: report.reach.lower_bound if report.reach else None,
-        metric="{name}",
+        "cost", "Cost of the packing of whole groups, as the strategy weighs it",
+        lambda report: report.reach.cost if report.reach else None, form="{:.3g}".format,
+        least=lambda report: report.reach.lower_bound if report.reach else None, metric="{name}",
     ),
-)
+)  # fmt: skip

@@ -25,15 +25,13 @@ from .spec import SplitSpec
 from .store.state import State
 
 
-def _held(positions: NDArray[np.int64], ranks: NDArray[Any]) -> NDArray[np.int64]:
+def _held(positions: NDArray[np.int64], rows: NDArray[Any]) -> NDArray[np.int64]:
     """Return where rows stand of those that the table holds; SplitError where it holds none of them."""
-    held: NDArray[np.int64] = positions[ranks]
+    held: NDArray[np.int64] = positions[rows]
     if held.min(initial=0) < 0:
         held = held[held >= 0]
-    if ranks.size and not held.size:
-        raise SplitError(
-            f"the table holds none of the {ranks.size:,} rows of a side of a split; pass more of its rows."
-        )
+    if rows.size and not held.size:
+        raise SplitError(f"the table holds none of the {rows.size:,} rows of a side of a split; pass more of its rows.")
     return held
 
 
@@ -266,14 +264,10 @@ class Manifest(Displayed):
         rows = np.flatnonzero(self.born <= generation)
         keys = None if self.keys is None else self.keys.take(rows)
         return self.altered(
-            membership=self.membership.with_rows(self.membership.codes[rows], keys),
-            keys=keys,
-            born=self.born[rows],
+            membership=self.membership.with_rows(self.membership.codes[rows], keys), keys=keys, born=self.born[rows],
             changes={of: change for of, change in self.changes.items() if of <= generation},
-            version=f"{self.version.partition('.')[0]}.{generation}",
-            state=None,
-            waiting=None,
-        )
+            version=f"{self.version.partition('.')[0]}.{generation}", state=None, waiting=None,
+        )  # fmt: skip
 
     def positions(self, frame: Any, rows: WhichRows = "all") -> NDArray[np.int64]:
         """Return where in ``frame`` each row of the manifest stands, in key order; -1 for an absent deleted row.

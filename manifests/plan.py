@@ -42,21 +42,15 @@ def decide(spec: Any = None, data: Any = None, *, to: str | Path, **fields: Any)
 @overload
 def decide(spec: Any = None, data: Any = None, **fields: Any) -> Manifest: ...
 def decide(
-    spec: Any = None,
-    data: Any = None,
-    *,
-    engine: EngineName = "auto",
-    memory: str | int | None = None,
-    to: str | Path | None = None,
-    **fields: Any,
-) -> Manifest:
+    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None,
+    to: str | Path | None = None, **fields: Any,
+) -> Manifest:  # fmt: skip
     """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
 
     Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
 
-    Promises: the same rows give the same folds in any container and any row order (with a key column), on any machine
-    and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is written
-    then. O(n log n).
+    Promises: the same rows give the same folds in any container and row order (with a key column), on any machine and
+    engine. Raises SplitError where the data or the specification do not allow it; nothing is written then. O(n log n).
 
     With ``to`` the manifest is written below that folder, and ``data`` may be larger than memory: see ``source_of`` for
     what they may lie in. ``engine="auto"`` sorts with DuckDB, out of core, where the split would take more than a

@@ -36,12 +36,8 @@ if TYPE_CHECKING:
 STORED: dict[pa.DataType, pa.DataType] = {ARROW_TYPES["timestamp"]: pa.int64(), ARROW_TYPES["date"]: pa.int32()}
 AT_ONCE = 16  # parts that Dask's workers make and this process holds
 SPARK_TYPES = {
-    pa.int64(): "bigint",
-    pa.int32(): "int",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.large_string(): "string",
-}
+    pa.int64(): "bigint", pa.int32(): "int", pa.float64(): "double", pa.bool_(): "boolean", pa.large_string(): "string",
+}  # fmt: skip
 Make = Callable[[pa.Table], pa.Table]
 
 

@@ -200,9 +200,7 @@ GATES: dict[str, Gate] = {
 }
 CHECKS_BY_CODE = {gate.code: check for check, gate in GATES.items()}
 
-
-# What is asked when rows arrive: a table that is cut short, shuffled or in another unit is stopped before anything is
-# learnt from it.
+# What is asked when rows arrive: a table cut short, shuffled or in another unit is stopped before it is learnt from.
 ARRIVAL_GATES: dict[str, Gate] = {
     "vanished_rows": Gate(0.1, True, "share of the known rows that the data lack"),
     "changed_targets": Gate(0.01, True, "share of the known rows whose target changed"),

@@ -27,8 +27,6 @@ from .sample import in_one_thread, predict_boosted
 MOST_SCORED, PIECES = 4_000, 4
 LEAST_ROWS = 40
 Rows = NDArray[np.int64]
-
-
 Question = Literal["target_of_others", "features_of_others", "other_test_rows", "rows_made", "own_target", "unstable"]
 QUESTIONS: tuple[Question, ...] = get_args(Question)
 

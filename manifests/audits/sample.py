@@ -36,9 +36,8 @@ PRIOR_ROWS = 5.0  # a level's mean counts this many rows of the overall mean
 class Sample:
     """The rows that are looked at, drawn once and for all; no locked and excluded ones.
 
-    ``rows`` are positions in the data, in key order. ``blocks`` are the manifest's folds, several to a block where
-    there are over five, or five parts drawn at random (groups whole) where there are fewer than three or rows have
-    none. ``drawn``: there were more rows.
+    ``rows`` are positions in the data, in key order. ``blocks`` are the manifest's folds, several to a block beyond
+    five, or five parts drawn at random (groups whole) where there are under three, or none. ``drawn``: there were more.
     """
 
     joined: Joined
@@ -298,8 +297,7 @@ def usable(columns: Sequence[Column]) -> list[Column]:
 def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
     """Return the measure, the score as split and the mended one; None where there is nothing to learn or to compare.
 
-    Both scores are of the same small model and rows, out of fold. What it makes of a leak is a lower bound of what a
-    better one might. O(features x n log n).
+    Both are of one small model and rows, out of fold: a lower bound of what a leak is worth. O(features x n log n).
     """
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
     if not usable(columns):

@@ -326,8 +326,6 @@ FORMS: dict[str, Form] = {
     "croissant": Form(_for_croissant, (".json",), of_one_repeat=True),
     "sql": Form(_for_sql, (".sql",)),
 }
-
-
 VERSION = SCHEMA.rpartition("/")[2]
 
 

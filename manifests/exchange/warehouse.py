@@ -153,9 +153,6 @@ def _text(value: str, words: Words) -> str:
 
 
 LITERALS: dict[str, Callable[[Any, Words], str]] = {
-    "int": lambda value, _: str(value),
-    "text": _text,
-    "float": lambda value, _: repr(float(value)),
-    "bool": lambda value, _: str(bool(value)).upper(),
-    "date": lambda value, _: f"DATE '{value.isoformat()}'",
-}
+    "int": lambda value, _: str(value), "text": _text, "float": lambda value, _: repr(float(value)),
+    "bool": lambda value, _: str(bool(value)).upper(), "date": lambda value, _: f"DATE '{value.isoformat()}'",
+}  # fmt: skip

@@ -95,8 +95,7 @@ def _beside(value: float, usual: float) -> str:
 def _rows_a_day(arrived: Arrived) -> Found | None:
     """Return the calendar month (UTC) with new rows whose rows a day are furthest from the median of the others.
 
-    The last month is counted up to its last row: half a month is not few. None without a column of times, and where
-    fewer than 3 months have no new rows.
+    The last month counts up to its last row. None without a column of times, and below 3 months without new rows.
     """
     name = arrived.manifest.spec.columns.time
     times = None if name is None else arrived.joined.column(name).combine_chunks()

@@ -1,7 +1,6 @@
 """The memory of a manifest, by which new rows are shared out without the old ones; and the table of groups and classes.
 
-Whole groups are decided on that table alone, a few bytes a row beside it, because it scales past the rows that a
-strategy can hold.
+Whole groups are decided on that table alone, a few bytes a row, as it scales past the rows that a strategy can hold.
 """
 
 from __future__ import annotations

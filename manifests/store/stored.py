@@ -168,13 +168,10 @@ def write_described(folder: Path, header: Header, tables: Iterable[tuple[str, pa
         encoding = {field.name: "DELTA_BINARY_PACKED" for field in fields if pa.types.is_int64(field.type)}
         encoding |= {field.name: "DELTA_BYTE_ARRAY" for field in fields if pa.types.is_large_string(field.type)}
         pq.write_table(
-            table.replace_schema_metadata(copy),
-            path,
-            row_group_size=BLOCK_ROWS,
-            compression="zstd",
+            table.replace_schema_metadata(copy), path, row_group_size=BLOCK_ROWS, compression="zstd",
             use_dictionary=[field.name for field in fields if field.name not in encoding],
             column_encoding=encoding or None,
-        )
+        )  # fmt: skip
         blocks = [digest_table(table.slice(start, BLOCK_ROWS))[:16] for start in range(0, table.num_rows, BLOCK_ROWS)]
         size, n = path.stat().st_size, table.num_rows
         files.append({"path": name, "sha256": sha256(path), "bytes": size, "rows": n, "blocks": blocks})

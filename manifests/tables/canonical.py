@@ -22,13 +22,9 @@ from numpy.typing import NDArray
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
 
 ARROW_TYPES: dict[str, pa.DataType] = {
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "text": pa.large_string(),
-    "bool": pa.bool_(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "date": pa.date32(),
-}
+    "int": pa.int64(), "float": pa.float64(), "text": pa.large_string(), "bool": pa.bool_(),
+    "timestamp": pa.timestamp("us", "UTC"), "date": pa.date32(),
+}  # fmt: skip
 TYPE_NAMES = {arrow: name for name, arrow in ARROW_TYPES.items()}
 
 # What pandas calls an index without a name. It is no column: a row number would be a feature, and a leak.
@@ -36,13 +32,9 @@ INDEX = re.compile(r"__index_level_\d+__")
 
 # What a type can be made of besides itself: only where the result depends on no unit and no format.
 MADE_OF: dict[str, set[str]] = {
-    "int": {"float", "bool", "text"},
-    "float": {"int", "bool", "text"},
-    "text": {"int", "date"},
-    "bool": {"int", "text"},
-    "timestamp": {"date", "text"},
-    "date": {"timestamp", "text"},
-}
+    "int": {"float", "bool", "text"}, "float": {"int", "bool", "text"}, "text": {"int", "date"},
+    "bool": {"int", "text"}, "timestamp": {"date", "text"}, "date": {"timestamp", "text"},
+}  # fmt: skip
 
 KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_boolean, "bool"), (pa.types.is_integer, "int"), (pa.types.is_floating, "float"),
@@ -105,13 +97,10 @@ def infer_type(arrow: pa.DataType, name: str) -> str:
     for test, kind in KINDS:
         if test(arrow):
             return kind
+    what = f"is of type {arrow}; cast it to an integer, float, text, bool, timestamp or date"
     if pa.types.is_null(arrow):
-        raise SplitError(
-            f"column {name!r} has no value in any row that was read; drop it, fill it or declare its type."
-        )
-    raise SplitError(
-        f"column {name!r} is of type {arrow}; cast it to an integer, float, text, bool, timestamp or date."
-    )
+        what = "has no value in any row that was read; drop it, fill it or declare its type"
+    raise SplitError(f"column {name!r} {what}.")
 
 
 def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.Array:
@@ -123,19 +112,16 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
     kind = infer_type(column.type, name)
     wanted = declared or kind
     if wanted != kind and kind not in MADE_OF[wanted]:
-        raise SplitError(
-            f"column {name!r} is declared {wanted} and holds {kind} values; declare it {kind}, or cast it first."
-        )
+        why = f"is declared {wanted} and holds {kind} values; declare it {kind}, or cast it first"
+        raise SplitError(f"column {name!r} {why}.")
     try:
         array = whole(_cast(column, kind, wanted))
     except pa.ArrowException as error:
-        if pa.types.is_uint64(column.type):
-            cure = f"keep them as text (types: {{{name}: text}})"
-            raise SplitError(f"column {name!r} holds whole numbers of 2^63 and more; {cure}.") from None
         origin = "declared" if declared else "read as"
-        raise SplitError(
-            f"column {name!r} is {origin} {wanted} and holds something else ({reason_of(error)}); correct it."
-        ) from None
+        why = f"is {origin} {wanted} and holds something else ({reason_of(error)}); correct it"
+        if pa.types.is_uint64(column.type):
+            why = f"holds whole numbers of 2^63 and more; keep them as text (types: {{{name}: text}})"
+        raise SplitError(f"column {name!r} {why}.") from None
     if wanted == "float":
         # Adding 0.0 turns -0.0 into 0.0.
         return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), pc.add(array, 0.0))
@@ -217,9 +203,8 @@ def coded(table: pa.Table) -> Coded:
         columns.append((codes.astype(np.int64), values.to_pylist() if values.null_count else to_numpy(values).tolist()))
     if len(columns) == 1:
         return Coded(*columns[0])
-    return Coded(
-        np.column_stack([codes for codes, _ in columns]), [levels for _, levels in columns], tuple(table.column_names)
-    )
+    all_codes, levels = zip(*columns, strict=True)
+    return Coded(np.column_stack(all_codes), [*levels], tuple(table.column_names))
 
 
 def encoded(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
@@ -329,8 +314,7 @@ def require_keys(table: pa.Table, key: list[str]) -> None:
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     """Return the positions of the rows in ascending key order, or None where they are in order already.
 
-    Numbers and times by value, text by UTF-8 bytes, several columns lexicographically. SplitError where a key is
-    missing or stands in more than one row.
+    Numbers and times by value, text by UTF-8 bytes, columns in turn. SplitError where a key is missing or stands twice.
     """
     require_keys(table, key)
     keys = table.select(key)

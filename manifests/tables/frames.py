@@ -119,11 +119,9 @@ def of_relation(relation: Any) -> Source:
         return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
 
     return Source(
-        relation,
-        lambda: relation.limit(0).to_arrow_table().schema,
-        read,
+        relation, lambda: relation.limit(0).to_arrow_table().schema, read,
         lambda: int(relation.aggregate("count(*)").fetchall()[0][0]),
-    )
+    )  # fmt: skip
 
 
 def _of_polars(frame: Any) -> Source:
@@ -152,11 +150,8 @@ def _of_spark(frame: Any) -> Source:
 
 # A DuckDB relation, a lazy frame of polars, a frame of Dask or Spark: by the method that nothing else has.
 STREAMS: dict[str, Callable[[Any], Source]] = {
-    "to_arrow_reader": of_relation,
-    "collect_batches": _of_polars,
-    "map_partitions": _of_dask,
-    "mapInArrow": _of_spark,
-}
+    "to_arrow_reader": of_relation, "collect_batches": _of_polars, "map_partitions": _of_dask, "mapInArrow": _of_spark,
+}  # fmt: skip
 
 
 def quoted(name: str) -> str:
