@@ -166,13 +166,10 @@ def bootstrap_aggregate(
         names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
         numbers = {name: value for name in names if not isnan(value := getattr(estimate, name))}
         of_metric = [
-            Estimate(
-                name, method, value, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size),
-                apparent=estimate.err, gap=estimate.err - value, ingredients=numbers,
-                notes=of_632 if method == ".632" else (*notes, *draws.warned, *about),
-            )
-            for method, value in values.items()
-            if not isnan(value)
+            Estimate(name, method, value, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size),
+                     apparent=estimate.err, gap=estimate.err - value, ingredients=numbers,
+                     notes=of_632 if method == ".632" else (*notes, *draws.warned, *about))
+            for method, value in values.items() if not isnan(value)
         ]  # fmt: skip
         if drawn is not None and interval != "none":
             of_metric = _with_intervals(of_metric, draws, predictions, problem, drawn, interval, level)

@@ -214,9 +214,8 @@ def _by_folds(shared: SharedRows, stratified: bool, level: float, n_train: float
         differences.append(scores[1] - scores[0])
         tested.append(len(lines))
         trained.append(n_train or float(shared.tested[shared.frames[0]["repeat"].iloc[lines[0]]]) - len(lines))
-    if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
-        return None
-    if not methods.scatter(np.asarray(differences)):  # all alike: they say nothing of others
+    usable = len(differences) > 1 and min(trained) >= 1 and np.all(np.isfinite(differences))
+    if not usable or not methods.scatter(np.asarray(differences)):  # all alike: they say nothing of others
         return None
     return methods.corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
 

@@ -29,8 +29,7 @@ RULE = (
     "{least:g}. Each comparison spends a fifth of what the last twelve months have left (a 24th of the whole, where "
     "that is more), so that looking every month does not add up; looks at the same two recipes while rows are added "
     "are one experiment, whose later looks do not pay again for what the earlier ones have seen. Where there are rows "
-    "that the champion has not seen, the winner is "
-    "refitted and becomes the champion."
+    "that the champion has not seen, the winner is refitted and becomes the champion."
 )
 # The grid on which the distribution of a look's statistic is followed, in standard errors.
 LEAST = -6.0
@@ -126,8 +125,7 @@ def _alike(before: float, information: float) -> float:
 
 
 def _spread(correlation: float) -> float:
-    # A kernel narrower than two points would fall between them; a wider one takes the looks for less alike, and so
-    # asks for more.
+    # A kernel narrower than two points falls between them; a wider one takes looks for less alike, and asks for more.
     return max(sqrt(1 - correlation**2), 2 * STEP)
 
 

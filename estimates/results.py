@@ -144,8 +144,7 @@ class Estimate(Displayed):
     def resolution(self) -> float | None:
         """The smallest difference from a model of another kind that this split could show: half the interval's width.
 
-        Pairs of models of different kinds could show .70 to 1.02 times as much (``benchmarks/resolution.py``), variants
-        of one model .05 to .27 times.
+        Models of other kinds could show .70 to 1.02 times as much (``benchmarks/resolution.py``), variants .05 to .27.
         """
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
@@ -270,9 +269,8 @@ def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
 def figures_of(estimate: Estimate | None, figures: Sequence[str] = TOLD) -> dict[str, object]:
     """Return figures of an estimate and the ends of its interval, by name; None for what there is not."""
     interval = estimate and estimate.interval
-    return {each: getattr(estimate, each, None) for each in figures} | {
-        end: getattr(interval, end, None) for end in ("low", "high")
-    }
+    ends = {end: getattr(interval, end, None) for end in ("low", "high")}
+    return {each: getattr(estimate, each, None) for each in figures} | ends
 
 
 @dataclass(frozen=True)
@@ -293,13 +291,10 @@ class Confusion:
             return None
         truth, called = (codes_of(predictions[name].to_numpy(), classes) for name in ("y", "prediction"))
         has_threshold = problem.model.threshold is not None and f"proba_{problem.positive}" in predictions
-        return cls(
-            [str(label) for label in classes],
-            confusion_matrix(truth, called, labels=range(len(classes))).tolist(),
-            None if problem.positive is None else str(problem.positive),
-            thresholds(problem, predictions) if has_threshold else None,
-            apparent,
-        )
+        counts = confusion_matrix(truth, called, labels=range(len(classes))).tolist()
+        positive = None if problem.positive is None else str(problem.positive)
+        limits = thresholds(problem, predictions) if has_threshold else None
+        return cls([str(label) for label in classes], counts, positive, limits, apparent)
 
 
 def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:

@@ -37,9 +37,8 @@ def grid_of(source: Any) -> dict[str, list[object]]:
     inline, is_text = str(source).lstrip().startswith("{"), isinstance(source, (str, Path))
     grid = read_values(source, "the grid", inline) if is_text else source
     values = grid.values() if isinstance(grid, Mapping) else ()
-    if not values or not all(
-        isinstance(each, Sequence) and each and not isinstance(each, (str, bytes)) for each in values
-    ):
+    lists = [isinstance(each, Sequence) and each and not isinstance(each, (str, bytes)) for each in values]
+    if not lists or not all(lists):
         raise ModelError(f"the grid {grid!r} names no lists of values; write {{name: [value, value]}}.")
     return {name: list(each) for name, each in grid.items()}
 
@@ -180,9 +179,7 @@ class Choice:
         """Return what later rows are held against: by the metric that chose, what is expected without its luck."""
         whole = isfinite(self.low) and isfinite(self.high)
         interval = Interval(self.low, self.high, self.level, "corrected for the choice") if whole else None
-        return [
-            replace(each, value=self.value, interval=interval) if each.metric == metric else each for each in estimates
-        ]
+        return [replace(one, value=self.value, interval=interval) if one.metric == metric else one for one in estimates]
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,10 @@ from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.fit import fit_and_score
 from evenfold.estimates.models.problem import Problem
-from evenfold.splitters import (
-    BalancedGroupKFold,
-    FractionalStratifiedSplit,
-    KFold,
-    SortedStratifiedKFold,
-    StratifiedKFold,
-)
+from evenfold.splitters import BalancedGroupKFold, KFold, SortedStratifiedKFold, StratifiedKFold
 from evenfold.splitters.base import LabelSplitter, strategy_of
 from evenfold.splitters.errors import SplitError
+from evenfold.splitters.strategies.parts import FractionalStratifiedSplit
 from numpy.typing import NDArray
 from scipy import stats
 

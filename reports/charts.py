@@ -183,9 +183,8 @@ class Picture:
     def name(self, words: str, colour: int | str, mark: str = "fill") -> None:
         """Add an entry to the legend: a filled box, or ``mark="line"`` or ``"dot"``."""
         shapes = {"line": 'path{} d="M0 6H18"', "dot": 'circle{} cx="9" cy="6" r="4"'}
-        drawn = shapes.get(mark, 'rect{} y="1" width="17" height="10"').format(
-            f' class="{_class(colour, mark == "line")}"'
-        )
+        css = f' class="{_class(colour, mark == "line")}"'
+        drawn = shapes.get(mark, 'rect{} y="1" width="17" height="10"').format(css)
         box = 'class="swatch" width="18" height="12" viewBox="0 0 18 12" aria-hidden="true"'
         self.legend.append((words, f"<svg {box}><{drawn}/></svg>"))
 

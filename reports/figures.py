@@ -41,11 +41,8 @@ def level_metrics(scores: Sequence[LevelScore]) -> dict[str, float]:
     """Return the scores as metrics of a run: by/region/north/r2; those of a level without one are left out."""
     titles = named_apart(each.attribute for each in scores)
     names = {title: named_apart(each.level for each in scores if each.attribute == title) for title in titles}
-    return {
-        f"by/{titles[each.attribute]}/{names[each.attribute][each.level]}/{each.metric}": each.value
-        for each in scores
-        if each.value is not None
-    }
+    return {f"by/{titles[each.attribute]}/{names[each.attribute][each.level]}/{each.metric}": each.value
+            for each in scores if each.value is not None}  # fmt: skip
 
 
 def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
@@ -53,10 +50,8 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
     if confusion is None or confusion.apparent:
         return {}
     names = named_apart(confusion.classes).values()
-    figures = {
-        f"confusion/{truth} called {label}": float(count)
-        for truth, row in zip(names, confusion.counts, strict=True)
-        for label, count in zip(names, row, strict=True)
-    }
+    rows = zip(names, confusion.counts, strict=True)
+    figures = {f"confusion/{truth} called {label}": float(count)
+               for truth, row in rows for label, count in zip(names, row, strict=True)}  # fmt: skip
     thresholds = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | thresholds

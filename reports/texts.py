@@ -47,9 +47,7 @@ def page_note(page: Page, links: Mapping[str, str], *tables: Table) -> str:
 def audit_in_markdown(audit: Audit) -> str:
     """Return an audit for a comment: what was found and what is ignored, by number, then what came of every check."""
     rows = [[each.severity, f"{each.code} {each.check}", each.message] for each in audit.findings]
-    rows += [
-        ["ignored", f"{each.code} {each.check}", f"{each.message} Reason: {each.reason}"] for each in audit.ignored
-    ]
+    rows += [["ignored", f"{one.code} {one.check}", f"{one.message} Reason: {one.reason}"] for one in audit.ignored]
     page, checks = audit_page(audit), replace(checks_table(audit), head=["check", "what came of it"])
     note = page_note(replace(page, findings=[]), {}, Table("", rows, ["", "check", "finding"]), checks)
     return f"## {page.title}\n\n{note}\n"

@@ -85,9 +85,8 @@ def paired(
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Return both frames' shared rows in one order, with the weights of A's, and notes about them.
 
-    A row that several folds of a repeat test pairs its first tests, its second ones, and so on. Raises ModelError where
-    a row is in a fold twice, its name (``on``) names another row too, no row is shared, targets differ, or the shared
-    rows of a repeat weigh nothing.
+    A row that several folds of a repeat test pairs its first tests, its second ones, and so on. ModelError where a row
+    is in a fold twice, ``on`` names another one too, no row is shared, targets differ, or a repeat weighs nothing.
     """
     by = [*on, "repeat"]
     often = any([_tested_often(frame, by, name) for name, frame in zip(names, (a, b), strict=True)])
@@ -103,12 +102,18 @@ def paired(
     if "weight" in left and not left["weight"].groupby(level="repeat").any().all():
         where = f"on all shared rows of a repeat ({len(shared):,} rows are shared), so there is no score"
         raise ModelError(f"the weights of {names[0]} are 0 {where}; compare rows that weigh something.")
-    notes = [] if len(shared) == len(a) == len(b) else _left_out(left, (a, b), on, names)
+    notes: list[str] = []
+    first, second = (each["weight"].to_numpy() if "weight" in each else np.ones(len(each)) for each in (left, right))
+    if not np.array_equal(first, second):  # other weights make another metric
+        right = right.assign(weight=first) if "weight" in left else right.drop(columns="weight")
+        how = f"with the weights of {names[0]}" if "weight" in left else f"without weights, as {names[0]} was"
+        notes.append(f"Both are scored {how}, and not as {names[1]}.")
+    if not len(shared) == len(a) == len(b):
+        notes += _left_out(left, (a, b), on, names)
     if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
         notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
-    right, note = _weighed_as(left, right, names)
     left, right = ((frame.droplevel(-1) if often else frame).reset_index() for frame in (left, right))
-    return left, right, (*note, *notes)
+    return left, right, tuple(notes)
 
 
 def _tested_often(frame: pd.DataFrame, by: list[str], name: str) -> bool:
@@ -153,16 +158,6 @@ def _by_test(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return ordered.set_index([*(ordered[name] for name in by), number]).drop(columns=by).sort_index()
 
 
-def _weighed_as(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return B's rows with the weights of A's, for other weights make another metric, and what is to be said of it."""
-    first, second = (frame["weight"].to_numpy() if "weight" in frame else np.ones(len(frame)) for frame in (a, b))
-    if np.array_equal(first, second):
-        return b, ()
-    alike = b.assign(weight=first) if "weight" in a else b.drop(columns="weight")
-    how = f"with the weights of {names[0]}" if "weight" in a else f"without weights, as {names[0]} was"
-    return alike, (f"Both are scored {how}, and not as {names[1]}.",)
-
-
 def same_answers(a: pd.DataFrame, b: pd.DataFrame) -> bool:
     """Return whether two paired frames have the same predictions, whatever their metric."""
     names = [name for name in a if name in b and str(name).partition("_")[0] in ("prediction", "proba", "decision")]
@@ -172,8 +167,7 @@ def same_answers(a: pd.DataFrame, b: pd.DataFrame) -> bool:
 def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[Any, ...]:
     """Return the labels of y, predictions and probabilities; none for a metric of numbers, or of no task and a float y.
 
-    A column of somebody's own makes no class where the probabilities beside it add up to 1. Raises ModelError where
-    labels are both numbers and text.
+    A column of one's own is no class where probabilities beside it add up to 1. ModelError where numbers and text mix.
     """
     y, task = a["y"].to_numpy(), metric_of(metric).task
     if task == "regression" or (task is None and y.dtype.kind == "f"):

@@ -67,12 +67,11 @@ def nested_interval(
 ) -> Interval:
     """Return the nested cross-validation interval for a mean loss, from each outer fold's losses and their weights.
 
-    ``inner``: per outer fold of every repeat, the losses of models trained without it and one more fold, on that
-    one; ``outer``: of the model trained without the fold, on it; ``plain``: the outer losses of all folds. For each
-    fold a = mean(inner) - mean(outer) and b = var(outer)/size; se^2 = (k-1)/k of the mean of a^2 - b, kept between
-    sd^2/n and k sd^2/n. The centre is Err_nested - (1 + (k-2)/k)(Err_nested - Err_cv). Source: Bates, Hastie and
-    Tibshirani (2023), Cross-validation: what does it estimate and how well does it do it? (their code raises (k-2)/k
-    to the power 1.5).
+    ``inner``: per outer fold of every repeat, the losses of models trained without it and one more fold, on that one;
+    ``outer``: of the model trained without the fold, on it; ``plain``: the outer losses of all folds. For each fold a =
+    mean(inner) - mean(outer) and b = var(outer)/size; se^2 = (k-1)/k of the mean of a^2 - b, kept between sd^2/n and k
+    sd^2/n. The centre is Err_nested - (1 + (k-2)/k)(Err_nested - Err_cv). Source: Bates, Hastie and Tibshirani (2023),
+    Cross-validation: what does it estimate and how well does it do it? (whose code has ((k-2)/k)^1.5).
     """
     inside, outside = ([_mean_and_variance(*losses) for losses in each] for each in (inner, outer))
     mean, variance = _mean_and_variance(*plain)

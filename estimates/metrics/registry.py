@@ -99,9 +99,7 @@ METRICS: dict[str, Metric] = {
     )
 }  # fmt: skip
 
-ALIASES: dict[str, str] = {
-    alias: metric.name for metric in METRICS.values() for alias in (metric.name, *metric.aliases)
-}
+ALIASES = {alias: metric.name for metric in METRICS.values() for alias in (metric.name, *metric.aliases)}
 
 
 @cache

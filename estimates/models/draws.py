@@ -83,17 +83,15 @@ def scores_in(table: pd.DataFrame, metrics: Sequence[str]) -> list[FoldScore]:
     return [
         FoldScore(f"resample {row['draw']}", 0, row["draw"], {name: row[name] for name in metrics}, {},
                   *(row[name] for name in FIGURES))
-        for row in table.to_dict("records")
-        if row["error"] is None
+        for row in table.to_dict("records") if row["error"] is None
     ]  # fmt: skip
 
 
 def score_draws(problem: Problem, draws: Iterable[Drawn], *, seed: int, inner: Splitter | None = None) -> DrawScores:
     """Fit and score every draw of ``draws``: its number and its (train, test).
 
-    A draw whose fit fails, or on which a metric is undefined, stays in the table without that score, adds no losses
-    of it, and is counted by the estimates. A predicted label that is none of the problem's classes raises
-    ModelError, as in ``fit_and_score``.
+    A draw whose fit fails, or on which a metric is undefined, stays in the table without that score, adds no losses of
+    it, and is counted by the estimates. ModelError, as in ``fit_and_score``, for a predicted label that is no class.
     """
     means = [metric for metric in problem.model.metrics if metric_of(metric).loss is not None]
     rows: dict[str, NDArray[Any]] = {"row": np.arange(problem.n if means else 0)}
@@ -123,8 +121,7 @@ def _one(problem: Problem, draw: Drawn, seed: int, rows: dict[str, NDArray[Any]]
         rows[metric] += np.bincount(test, weights=lost, minlength=problem.n)
         rows[COUNT + metric] += np.bincount(test, minlength=problem.n)
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
-    row |= {"warned": "\n".join(heard)}
-    return {**row, **times, **scored}
+    return {**row, "warned": "\n".join(heard), **times, **scored}
 
 
 def scores_of_draw(metrics: Sequence[str], answered: Answered) -> tuple[dict[str, float], dict[str, Floats]]:

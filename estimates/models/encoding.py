@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -22,14 +22,12 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 
 Kind = Literal["number", "category", "text", "date", "empty", "objects"]
-
 _INFERRED: dict[Kind, tuple[str, ...]] = {  # what pandas calls the values of a column of objects
     "number": ("boolean", "integer", "floating", "mixed-integer-float", "decimal"),
     "date": ("date", "datetime", "datetime64", "period"),
     "text": ("string",),
     "empty": ("empty",),
 }
-
 LEFT_OUT: dict[Kind, str] = {
     "date": "a date; list it in features to use it as days since 1970-01-01",
     "empty": "empty in every row",
@@ -79,7 +77,7 @@ def choose_features(
     """
     require_columns(table, list(model.exclude), "excluded")
     if model.features is not None:
-        return _listed(table, model.features, model.exclude, taken), {}
+        return _listed(table, model, taken), {}
     candidates = {name: kind_of(table[name]) for name in map(str, table.columns) if name not in taken}
     reasons = {name: _unfit(table[name], kind) for name, kind in candidates.items()}
     reasons |= dict.fromkeys((name for name in candidates if name in model.exclude), "excluded")
@@ -137,17 +135,15 @@ def plain_numbers(column: pd.Series) -> NDArray[Any]:
     return column.to_numpy(dtype=np.int64 if pd.api.types.is_integer_dtype(column) else np.float64)
 
 
-def _listed(
-    table: pd.DataFrame, features: Sequence[str], exclude: Collection[str], taken: dict[str, str]
-) -> dict[str, Kind]:
+def _listed(table: pd.DataFrame, model: ModelSpec, taken: dict[str, str]) -> dict[str, Kind]:
+    features, kinds = model.features or (), dict[str, Kind]()
     require_columns(table, features, "a feature")
-    kinds = {}
     for name in features:
         kind = kind_of(table[name])
         if name in taken or kind in ("objects", "empty"):
             what = taken[name] if name in taken else LEFT_OUT[kind]
             raise ModelError(f"features lists {name!r}, which is {what}; take it out of features.")
-        if name not in exclude:
+        if name not in model.exclude:
             kinds[name] = kind
     if not kinds:
         raise ModelError("no feature is left: features lists none that exclude keeps; list at least one.")

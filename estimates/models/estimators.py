@@ -32,6 +32,7 @@ DEFAULTS: dict[str, tuple[str, tuple[str, ...]]] = {  # the model and the metric
     "binary": (f"{BOOSTING}Classifier", ("roc_auc", "accuracy", "balanced_accuracy")),
     "multiclass": (f"{BOOSTING}Classifier", ("accuracy", "balanced_accuracy", "neg_log_loss")),
 }
+OPTIONS = {"balance": "classification", "threshold": "classification", "target_transform": "regression"}  # the task of each
 
 
 def nearest(name: str, among: Iterable[str]) -> str:
@@ -192,12 +193,8 @@ def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool
 def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDArray[Any], target: str) -> None:
     """Raise ModelError for an option that the task, the classes, the target or the estimator cannot bear."""
     estimator = model.build(0)
-    for name, value, suited in (
-        ("balance", model.balance, "classification"),
-        ("threshold", model.threshold, "classification"),
-        ("target_transform", model.target_transform, "regression"),
-    ):
-        if value is not None and task != suited:
+    for name, suited in OPTIONS.items():
+        if getattr(model, name) is not None and task != suited:
             raise ModelError(f"{name} is for {suited}, and the task is {task}; leave it out.")
     _check_balance(model, estimator)
     _check_threshold(model, classes, estimator)
@@ -217,9 +214,8 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
     if model.weights and not any(map(_takes_weights, parts_of(estimator))):
         # A meta-estimator passes on what it gets: scikit-learn's routing tells it where, or raises.
         inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
-        if not inside or all(
-            each.kind != inspect.Parameter.VAR_KEYWORD for each in inspect.signature(estimator.fit).parameters.values()
-        ):
+        kinds = {each.kind for each in inspect.signature(estimator.fit).parameters.values()}
+        if not inside or inspect.Parameter.VAR_KEYWORD not in kinds:
             raise ModelError(f"weights is taken by no part of {model.estimator!r}; leave it out.")
 
 

@@ -317,11 +317,8 @@ def defined_scores(problem: Problem, answers: Responses, name: str) -> tuple[dic
             value = loss.score(answered.mean(loss.of(answered)))
             on_test |= {metric: value} if np.isfinite(value) else {}
     held = describe_classes(weighing) if problem.classes else amount(np.unique(weighing).size, "different value")
-    undefined = [
-        f"{metric_of(metric).title} is not defined on {name} ({amount(weighing.size, 'row')} of {held})"
-        for metric in problem.model.metrics
-        if metric not in on_test
-    ]
+    titles = [metric_of(metric).title for metric in problem.model.metrics if metric not in on_test]
+    undefined = [f"{title} is not defined on {name} ({amount(weighing.size, 'row')} of {held})" for title in titles]
     if not on_test:
         raise EvaluationError(f"{'; '.join(undefined)}; score by another metric (--metric), or more rows.")
     means = [metric_of(metric).title for metric in on_test if is_mean_of_classes(metric)]

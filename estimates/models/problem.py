@@ -153,10 +153,8 @@ class Problem:
     def usual_row(self) -> pd.DataFrame:
         """The medians and most frequent values of the features: a row that is none of the data's."""
         numbers = self.X.select_dtypes("number").columns
-        usual = {
-            name: column.quantile(interpolation="nearest") if name in numbers else column.mode().get(0)
-            for name, column in self.X.items()
-        }
+        usual = {name: column.quantile(interpolation="nearest") if name in numbers else column.mode().get(0)
+                 for name, column in self.X.items()}  # fmt: skip
         return pd.DataFrame([usual]).astype(self.X.dtypes)
 
     @property

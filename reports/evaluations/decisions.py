@@ -11,22 +11,9 @@ from evenfold.estimates.promotion import Decision
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import Picture
-from evenfold.reports.page import (
-    Origin,
-    Page,
-    Paragraph,
-    Section,
-    Table,
-    Tile,
-    Verdict,
-    facts,
-    number,
-    remarks,
-    rendered,
-    worded,
-)
+from evenfold.reports.page import Origin, Page, Section, Table, Tile, Verdict, facts, number, remarks, rendered, worded
 from evenfold.reports.splits.page import checks_section, checks_table, remarks_of, verdict_of
-from evenfold.splitters.errors import amount, listed
+from evenfold.splitters.errors import amount, listed, verb
 
 from .page import estimates_table, judged, remarks_on, score_tiles, warnings_of
 from .pictures import month_pictures, pictured, score_pictures
@@ -56,15 +43,11 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     often = [amount(first.repeats, "repeat"), amount(first.n_fits, "fit")] if first and first.repeats > 1 else []
     notes = merged_sentences(note for comparison in comparisons for note in comparison.notes)
     return Page(
-        title=f"{a} and {b}",
-        verdict=Verdict.NONE,
-        lead=_winners(comparisons, names),
-        tiles=tiles,
-        findings=remarks("note", [*words, *notes]),
+        f"{a} and {b}", Verdict.NONE, _winners(comparisons, names), tiles, remarks("note", [*words, *notes]),
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
         footer=Origin().words(amount(first.n_rows, "row") if first else None, *often),
-    )
+    )  # fmt: skip
 
 
 def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
@@ -86,11 +69,8 @@ def _better(comparison: Comparison, names: tuple[str, str]) -> str:
 
 def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str]) -> Picture | None:
     """Draw each metric's difference in units of its interval's half width: left of zero A is better, right of it B."""
-    places = [
-        (each, [2 * value / (of.high - of.low) for value in (of.low, each.difference, of.high)])
-        for each in comparisons
-        if (of := each.interval) is not None and of.high > of.low
-    ]
+    places = [(each, [2 * value / (of.high - of.low) for value in (of.low, each.difference, of.high)])
+              for each in comparisons if (of := each.interval) is not None and of.high > of.low]  # fmt: skip
     if not places:
         return None
     n, reach = len(places), 1.08 * max([1.2, *(abs(value) for _, values in places for value in values)])
@@ -186,11 +166,9 @@ def look_page(
 ) -> Page:  # fmt: skip
     """Return the page of a look at the locked rows; scores stand beside what the folds ``promised`` of the recipe."""
     before = {2: "once", 3: "twice"}.get(look, amount(look - 1, "time"))
-    again = (
-        f"These rows were looked at {before} before: what was chosen since then was chosen with them in mind, and "
-        "their score flatters it."
-    )
-    warnings = [*remarks("warning", [again] if look > 1 else []), *warnings_of(estimates)]
+    since = "what was chosen since then was chosen with them in mind, and their score flatters it"
+    again = [f"These rows were looked at {before} before: {since}."] if look > 1 else []
+    warnings = [*remarks("warning", again), *warnings_of(estimates)]
     lead = f"{model.rpartition(':')[2]} on {amount(score.n_test, 'locked row')} that no fold has seen."
     promises = kept_promises(estimates, promised) if promised else []
     return Page(
@@ -223,14 +201,11 @@ def audit_page(audit: Audit) -> Page:
         verdict=verdict_of(None, audit),
         lead=f"{amount(len(audit.findings), 'finding') if audit.findings else 'Nothing was found'} in "
         f"{amount(audit.n_rows, 'row')} and {amount(len(audit.features), 'feature')}.",
-        tiles=[
-            Tile(f"{len(checks):,}", f"{'check' if len(checks) == 1 else 'checks'} {words}")
-            for words, checks in kinds.items()
-        ],
+        tiles=[Tile(f"{len(of):,}", f"{verb(len(of), 'check', 'checks')} {words}") for words, of in kinds.items()],
         findings=remarks_of(audit),
         details=[
             Section("checks", "Every check", [checks_table(audit)]),
-            Section("features", f"Features ({len(audit.features)})", [Paragraph(", ".join(audit.features) or "none")]),
+            *worded("features", f"Features ({len(audit.features)})", [", ".join(audit.features) or "none"]),
         ],
         footer=Origin().words(rendered("recall.j2"), f"split {audit.split_id[:12]}"),
     )

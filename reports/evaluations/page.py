@@ -15,20 +15,7 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Confusion, Estimate, FoldScore, importance_table, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut, shortened
-from evenfold.reports.page import (
-    Block,
-    Origin,
-    Page,
-    Paragraph,
-    Remark,
-    Section,
-    Table,
-    Tile,
-    Verdict,
-    facts,
-    number,
-    remarks,
-)
+from evenfold.reports.page import Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number, remarks
 from evenfold.reports.splits.page import remarks_of, verdict_of
 from evenfold.splitters.errors import amount, listed, verb
 from markupsafe import Markup
@@ -48,7 +35,7 @@ class SplitLink:
     split_id: str
     address: str = ""
 
-    def block(self) -> Block:
+    def block(self) -> Markup:
         """Return a line that leads to the split's page, where there is one."""
         name = Markup.escape(f"{self.name}, split {self.split_id[:12]}")
         link = Markup('<a href="{}">{}</a>').format(self.address, name) if self.address else name
@@ -214,28 +201,25 @@ def _details(
     model = problem.model
     params = ", ".join(f"{name} = {value}" for name, value in model.params.items()) or "defaults"
     other = {name: value for name, value in model.canonical().items() if name not in TOLD_APART}
-    settings = {"estimator": model.estimator, "parameters": params, "task": problem.task} | {
-        name: value if isinstance(value, str) else json.dumps(value) for name, value in other.items()
-    }
+    settings = {"estimator": model.estimator, "parameters": params, "task": problem.task}
+    settings |= {name: value if isinstance(value, str) else json.dumps(value) for name, value in other.items()}
     importances = f"Importance of {amount(len(used), 'feature')}"
     left, read = [*problem.left_out.items()], [", ".join(problem.features), words.encoding_words(problem.encodings)]
     features = f"Features ({len(problem.features)})" + (f", {amount(len(left), 'column')} left out" if left else "")
-    listing: list[Block] = [*map(Paragraph, filter(None, read)), *([facts("Left out", left)] if left else [])]
+    unread = [facts("Left out", left)] if left else []
     return [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(about)})", [*map(Paragraph, about or ["Nothing."])]),
         Section("splits", f"Every {words.unit_of(scores)} ({len(scores):,})", [_splits(scores, states)]),
-        Section("features", features, listing),
+        Section("features", features, [*map(Paragraph, filter(None, read)), *unread]),
         *([Section("importances", importances, [importance_rows(used)])] if len(used) else []),
         Section("model", "What was trained", [facts("What was trained", [*settings.items()])]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),
     ]
 
 
-FIGURES = (
-    "method", "value", "mean of folds", "sd", "se", "training rows", "gap", "interval from", "to", "baseline",
-    "better by", "from", "to",
-)  # fmt: skip
+FIGURES = ("method", "value", "mean of folds", "sd", "se", "training rows", "gap", "interval from", "to", "baseline",
+           "better by", "from", "to")  # fmt: skip
 
 
 def estimates_table(estimates: Sequence[Estimate]) -> Table:
@@ -262,14 +246,11 @@ def _figures(estimate: Estimate) -> list[Any]:
 def _splits(scores: Sequence[FoldScore], states: Mapping[str, str]) -> Table:
     drawn = scores[:MOST_ROWS]
     readings = {metric: metric_of(metric) for score in drawn for metric in score.test}
-    rows = [
-        [score.name, number(score.n_train), number(score.n_test), *(
-            number(values.get(metric), words.score_text(reading.shown(values[metric])) if metric in values else None)
-            for values in (score.test, score.apparent)
-            for metric, reading in readings.items()
-        )]
-        for score in drawn
-    ]  # fmt: skip
+    rows = []
+    for score in drawn:
+        of_both = ((values.get(name), readings[name]) for values in (score.test, score.apparent) for name in readings)
+        cells = (number(value, None if value is None else words.score_text(of.shown(value))) for value, of in of_both)
+        rows.append([score.name, number(score.n_train), number(score.n_test), *cells])
     titles = [reading.title for reading in readings.values()]
     head = [words.unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
     if states:

@@ -213,21 +213,18 @@ class Reliability:
         """The distance of a prediction from what was observed, on average over the rows by their weights (0 to 1)."""
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.weight))
 
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return Wilson's interval of each bin's share, for rows that are independent of one another."""
+    def interval(self, level: float = 0.95) -> Floats:
+        """Return the ends, low and high, of Wilson's interval of each bin's share, for rows that are independent."""
         quantile = float(stats.norm.ppf(0.5 + level / 2))
-        ends = [wilson(share, n, quantile) for share, n in zip(self.observed, self.rows, strict=True)]
-        low, high = np.array(ends).T
-        return low, high
+        return np.array([wilson(share, n, quantile) for share, n in zip(self.observed, self.rows, strict=True)]).T
 
 
 def calibration_section(
     problem: Problem, predictions: pd.DataFrame | None, estimates: Sequence[Estimate] = ()
 ) -> list[Section]:
     """Return the pictures and figures of the pooled out-of-fold probabilities; nothing where there are none."""
-    if predictions is None or not problem.classes or len(problem.classes) > N_COLOURS:
-        return []
-    if any(f"proba_{label}" not in predictions for label in problem.classes):
+    few = 0 < len(problem.classes) <= N_COLOURS
+    if predictions is None or not few or any(f"proba_{label}" not in predictions for label in problem.classes):
         return []
     positive = (problem.positive,) if len(problem.classes) == 2 else problem.classes
     weight = predictions["weight"].to_numpy(dtype=np.float64) if "weight" in predictions else np.ones(len(predictions))
@@ -274,8 +271,6 @@ def reliability_picture(
         for low, high, x in zip(*curve.interval(level), curve.predicted, strict=True):
             picture.line([(x, low), (x, high)], colour)
         bins = zip(*(each.tolist() for each in (curve.predicted, curve.observed, curve.rows)), strict=True)
-        hints = [
-            (x, y, f"{curve.name}: {amount(rows, 'row')}, predicted {x:.3f}, observed {y:.3f}") for x, y, rows in bins
-        ]
+        hints = [(x, y, f"{curve.name}: {amount(n, 'row')}, predicted {x:.3f}, observed {y:.3f}") for x, y, n in bins]
         picture.series(hints, colour, f"{curve.name}, off by {100 * curve.off:.1f} points on average")
     return picture

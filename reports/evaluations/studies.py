@@ -40,10 +40,10 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
     """Return the page about what ``fold_count_study`` or ``stratification_study`` found."""
     pictures = study_pictures(study)
     if "way" in study:
-        rows = [
-            [metric_of(row["metric"]).title, row["way"], *chain.from_iterable(_with_ends(row, name) for name in RATIOS)]
-            for row in study.to_dict("records")
-        ]
+        rows = []
+        for row in study.to_dict("records"):
+            ratios = chain.from_iterable(_with_ends(row, name) for name in RATIOS)
+            rows.append([metric_of(row["metric"]).title, row["way"], *ratios])
         head = ["metric", "way", *(column for name in RATIOS.values() for column in (name, "95 %"))]
         title, meaning = "Ways of stratifying", VARIANCE
         details = Section("ratios", "Every ratio", [Table("Variance beside random folds", rows, head)])
@@ -56,10 +56,8 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
         title, meaning = "The number of folds", MEANING
         table = Table(title, rows, ["metric", "folds", *FOLD_FIGURES])
         details = Section("fold-count", "Mean, spread and pooled score", [table])
-    sections = [
-        Section(f"metric-{i}", picture.title, [picture, *([Paragraph(meaning, "soft")] if i == 0 else [])])
-        for i, picture in enumerate(pictures)
-    ]
+    sections = [Section(f"metric-{i}", picture.title, [picture, *[Paragraph(meaning, "soft")] * (i == 0)])
+                for i, picture in enumerate(pictures)]  # fmt: skip
     lead = " ".join(f"{picture.title}." for picture in pictures) or "Nothing was tried."
     footer = Origin().words(f"{problem.model.estimator}, {amount(problem.n, 'row')}, {problem.task}")
     return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer)
@@ -155,10 +153,8 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
     ways = part[part["way"] != "random"]
     lines = [
         (str(row["way"]), RATIOS[name], float(row[name]), *ratio_ends(float(row[name]), int(row["partitions"])))
-        for row in ways.to_dict("records")
-        for name in RATIOS
-        if not np.isnan(row[name])
-    ]
+        for row in ways.to_dict("records") for name in RATIOS if not np.isnan(row[name])
+    ]  # fmt: skip
     picture = Picture(
         strategy_words(metric, part), "variance, random folds = 1 (95 %)",  # ▸: longer than is drawn
         metric_of(metric).title, (0, MOST_RATIO + 0.4), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
@@ -215,9 +211,7 @@ def tuning_page(
     tried = [_Try(*each, i == choice.chosen) for i, each in enumerate(figures)]
     best_first = sorted(tried, key=lambda each: -each.score)
     picture = _configurations_picture(reading, best_first[:60], _race(scores, spreads, choice))
-    rows = [
-        [each.words + (" (chosen)" if each.chosen else ""), number(each.score), number(each.sd)] for each in best_first
-    ]
+    rows = [[each.words + " (chosen)" * each.chosen, number(each.score), number(each.sd)] for each in best_first]
     head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
     best = "" if choice.chosen == choice.best else f"{tried[choice.best].words} has the best score."
     anew = [Tile(*labelled(nested, " of choosing anew in every fold"), "nested tuning")] if nested else []

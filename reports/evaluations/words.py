@@ -86,10 +86,8 @@ def merged_sentences(sentences: Iterable[str]) -> list[str]:
     for sentence in dict.fromkeys(sentences):
         same, colon, figures = sentence.partition(": ")
         by_start.setdefault(same + colon, []).append(figures)
-    return [
-        same + "; ".join([*(figures.removesuffix(".") for figures in tails[:-1]), tails[-1]])
-        for same, tails in by_start.items()
-    ]
+    return [same + "; ".join([*(figures.removesuffix(".") for figures in tails[:-1]), tails[-1]])
+            for same, tails in by_start.items()]  # fmt: skip
 
 
 def notes_of(estimates: Sequence[Estimate]) -> list[str]:
@@ -108,11 +106,8 @@ def notes_of(estimates: Sequence[Estimate]) -> list[str]:
 
 def optimism(estimates: Sequence[Estimate]) -> str:
     """Return one sentence about metrics whose training score lies beyond the interval, the first in figures."""
-    beyond = [
-        estimate
-        for estimate in last_of(estimates)
-        if estimate.apparent is not None and estimate.interval and estimate.apparent > estimate.interval.high
-    ]
+    beyond = [each for each in last_of(estimates)
+              if each.apparent is not None and each.interval and each.apparent > each.interval.high]  # fmt: skip
     if not beyond:
         return ""
     first, *others = beyond

@@ -80,11 +80,8 @@ class SplitData:
     @property
     def places(self) -> list[str]:
         """The name of every fold and part that is measured, in the order of ``BalanceReport.measured``."""
-        membership, names = self.manifest.membership, self.names
-        folds = [
-            membership.code_name(fold.split) if self.parts else f"{self.unit} {names[fold.split]}"
-            for fold in self.balance.folds
-        ]
+        names, splits = self.names, [fold.split for fold in self.balance.folds]
+        folds = [self.manifest.membership.code_name(i) if self.parts else f"{self.unit} {names[i]}" for i in splits]
         return [*folds, *(part.name for part in self.balance.parts)]
 
     @property

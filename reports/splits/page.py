@@ -41,9 +41,8 @@ def report_html(
 def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | None = None) -> Page:
     """Return the page of a split."""
     manifest = seen.manifest
-    sections = [
-        Section(name, picture.title, [picture, *_beside(seen, name)]) for name, picture in split_pictures(seen).items()
-    ]
+    sections = [Section(name, picture.title, [picture, *_beside(seen, name)])
+                for name, picture in split_pictures(seen).items()]  # fmt: skip
     if seen.parts:
         total = sum(part.size for part in seen.parts.values())
         shares = [f"{100 * part.size / total:.1f} % {name}" for name, part in seen.parts.items()]
@@ -170,10 +169,9 @@ def _beside(seen: SplitData, name: str) -> list[Block]:
 def _attributes(balance: BalanceReport) -> Iterator[Table]:
     for name, attribute in balance.attributes.items():
         places = [place for place in attribute.places if any(place)]
-        rows = [
-            [level, *(number(each, f"{each:.1%}") for each in (share, min(held), max(held)))]
-            for level, share, held in zip(attribute.levels, attribute.shares, zip(*places, strict=True), strict=True)
-        ]
+        levels = zip(attribute.levels, attribute.shares, zip(*places, strict=True), strict=True)
+        rows = [[level, *(number(each, f"{each:.1%}") for each in (share, min(held), max(held)))]
+                for level, share, held in levels]  # fmt: skip
         yield Table(f"Shares of {name}", rows, [name, "all rows", "least of a fold", "most of a fold"])
 
 
@@ -214,10 +212,8 @@ def places_table(kind: str, report: BalanceReport, places: Sequence[tuple[str, R
 
 def balance_blocks(balance: BalanceReport) -> list[Block]:
     """Return the table of the worst of each figure, and of whole groups a sentence on how even they could be."""
-    rows = [
-        [figure.title, *(number(n, None if n is None else figure.form(n)) for n in (value, least))]
-        for figure, value, least in balance.shown()
-    ]
+    rows = [[figure.title, *(number(n, None if n is None else figure.form(n)) for n in (value, least))]
+            for figure, value, least in balance.shown()]  # fmt: skip
     measured = f" Of {balance.n_splits:,} splits the first {balance.n_measured:,} are measured."
     note = f"Measured on {balance.target}." if balance.target else "Sizes alone: no target was at hand."
     note += measured if balance.n_measured < balance.n_splits else ""
