@@ -32,7 +32,7 @@ DEFAULTS: dict[str, tuple[str, tuple[str, ...]]] = {  # the model and the metric
     "binary": (f"{BOOSTING}Classifier", ("roc_auc", "accuracy", "balanced_accuracy")),
     "multiclass": (f"{BOOSTING}Classifier", ("accuracy", "balanced_accuracy", "neg_log_loss")),
 }
-OPTIONS = {"balance": "classification", "threshold": "classification", "target_transform": "regression"}  # the task of each
+TASK_OF_OPTION = {"balance": "classification", "threshold": "classification", "target_transform": "regression"}
 
 
 def nearest(name: str, among: Iterable[str]) -> str:
@@ -193,7 +193,7 @@ def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool
 def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDArray[Any], target: str) -> None:
     """Raise ModelError for an option that the task, the classes, the target or the estimator cannot bear."""
     estimator = model.build(0)
-    for name, suited in OPTIONS.items():
+    for name, suited in TASK_OF_OPTION.items():
         if getattr(model, name) is not None and task != suited:
             raise ModelError(f"{name} is for {suited}, and the task is {task}; leave it out.")
     _check_balance(model, estimator)
