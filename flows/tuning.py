@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import nan
 from typing import Any
 
@@ -27,15 +27,6 @@ from .requests import Request, checked
 from .splitting import split_of
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One configuration on every fold."""
-
-    params: dict[str, object]
-    fits: Fits
-    evaluated: Evaluated
-
-
 def check_tuning(request: Request) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
     (first,) = configurations(request.grid, 1, 0)
@@ -50,84 +41,86 @@ def tune(request: Request) -> Tuning:
     split = split_of(request)
     ref, interval, level, simplest = split.split, request.interval, request.level, request.one_standard_error
     work = work_of(ref, request.recipe)
-    if request.nested:
-        _require_nestable(ref, work)
+    judged = _judged_inside(ref, work) if request.nested else []
     tried = configurations(request.grid, request.n_random, work.manifest.spec.seed)
     recipe, metric = work.problem.judged_by(request.metric)
-    trials = []
+    trials: list[Fits] = []  # of each configuration, on every fold
+    outcomes: list[Evaluated] = []
     for number, params in enumerate(tried, start=1):
         with saying(f"configuration {number} of {len(tried)}"), setting(SAY, lambda *_: None):
             fits = fit_splits(ref, recipe.with_params(params), interval=interval, time_limit=request.time_limit)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
-        trials.append(Trial(params, fits, fits.evaluated(interval=interval, level=level)))
-    choice = _chosen(work, trials, metric, one_standard_error=simplest, level=level)
-    inside = _nested(ref, trials, metric, request) if request.nested else None
-    results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
+        trials.append(fits)
+        outcomes.append(fits.evaluated(interval=interval, level=level))
+    choice = _chosen(work, outcomes, metric, one_standard_error=simplest, level=level)
+    inside = _nested(trials, outcomes, judged, metric, request) if request.nested else None
+    results = [Tried(params=params, estimates=each.estimates) for params, each in zip(tried, outcomes, strict=True)]
     run_id = run(
-        record_tuning, ref, split.run_id, trials[0].evaluated.model, results, choice, metric, simplest, inside,
+        record_tuning, ref, split.run_id, outcomes[0].model, results, choice, metric, simplest, inside,
         interval=interval, level=level,
     )  # fmt: skip
-    winner = trials[choice.chosen]
-    require_level_gap(ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
-    look = look_at_holdout(split, winner.fits.model, request) if request.on == "holdout" else None
-    of_metric = [next(each for each in trial.evaluated.estimates if each.metric == metric) for trial in trials]
+    winner = trials[choice.chosen].model
+    require_level_gap(ref, outcomes[choice.chosen].levels, metric, f"the tuning, run {run_id[:8]},")
+    look = look_at_holdout(split, winner, request) if request.on == "holdout" else None
+    of_metric = [next(score for score in each.estimates if score.metric == metric) for each in outcomes]
     return Tuning(
-        **asdict(choice), split=ref, metric=metric, run_id=run_id, look=look, nested=inside, model=winner.fits.model,
-        configurations=[trial.params for trial in trials],
-        scores=[score.value for score in of_metric], spreads=[score.sd for score in of_metric],
-        n_fits=sum(trial.fits.n_fits for trial in trials), n_cached=sum(trial.fits.n_cached for trial in trials),
+        **asdict(choice), split=ref, metric=metric, run_id=run_id, look=look, nested=inside, model=winner,
+        configurations=tried, scores=[score.value for score in of_metric], spreads=[score.sd for score in of_metric],
+        n_fits=sum(fits.n_fits for fits in trials), n_cached=sum(fits.n_cached for fits in trials),
     )  # fmt: skip
 
 
-def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:
+def _chosen(work: Work, outcomes: list[Evaluated], metric: str, **how: Any) -> Choice:
     """Return the choice by the predictions of all folds, or by the scores of all draws, which keep no predictions."""
     problem, seed = work.problem, work.manifest.spec.seed
     if work.manifest.kind == "draws":
-        tables = [scores_of_draws(trial.evaluated) for trial in trials]
-        return choose_by_draws(metric, problem, tables, seed=seed, **how)
-    predictions = [frame_of(trial.evaluated.predictions) for trial in trials]
-    scores = [[score.test.get(metric, nan) for score in trial.evaluated.scores] for trial in trials]
+        return choose_by_draws(metric, problem, [scores_of_draws(each) for each in outcomes], seed=seed, **how)
+    predictions = [frame_of(each.predictions) for each in outcomes]
+    scores = [[score.test.get(metric, nan) for score in each.scores] for each in outcomes]
     return choose(metric, problem, predictions, scores, seed=seed, **how)
 
 
-def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request) -> NestedChoice:
-    """Choose anew for every split by what its training rows say, and score what was chosen on its test rows."""
-    work, n = work_of(split, trials[0].fits.model), split.n_splits
+def _nested(
+    trials: list[Fits], outcomes: list[Evaluated], judged: list[int], metric: str, request: Request
+) -> NestedChoice:
+    """Choose anew for each split of ``judged`` by what its training rows say; score the choice on its test rows."""
+    split = trials[0].split
+    work, n, simplest = work_of(split, trials[0].model), split.n_splits, request.one_standard_error
     if work.in_time_order:  # by predictions of the training rows that were made when those were the future
-        predictions = [trial.evaluated.predictions for trial in trials]
-        judged = with_tested_past(map(work.pair, split.splits()), work.problem.n)
-        inside = {
-            i: [frame[frame["row"].isin(work.pair(i)[0])] for frame in (frame_of(files[:i]) for files in predictions)]
-            for i in judged
-        }
+        inside = {}
+        for i in judged:
+            frames = [frame_of(each.predictions[:i]) for each in outcomes]
+            inside[i] = [frame[frame["row"].isin(work.pair(i)[0])] for frame in frames]
     else:  # by predictions of the training rows by models that did not see them
-        judged, calls = split.splits(), [(split, i, trial.fits.model) for trial in trials for i in split.splits()]
+        calls = [(split, i, fits.model) for fits in trials for i in judged]
         rows: dict[int, pd.DataFrame] = {}
         say("choosing inside the folds", 0, len(calls))
         for number, done in finished_each(fit_fold, calls, of="inside", time_limit=request.time_limit):
-            fits, (_, i, recipe) = trials[number // n].fits, calls[number]
+            fits, (_, i, recipe) = trials[number // n], calls[number]
             if done.error is not None:
                 raise EvaluationError(f"inside split {i}, configuration {recipe.params!r}: {done.error}")
             rows[number] = pd.read_parquet(done.value.predictions.path)
             fits.states += ["cached" if done.cached else "fitted"] * done.value.n_fits
             say("choosing inside the folds", len(rows), len(calls))
         inside = {i: [rows[t * n + i] for t in range(len(trials))] for i in judged}
-    simplest = request.one_standard_error
     chosen = [chosen_inside(metric, work.problem, inside[i], one_standard_error=simplest) for i in judged]
-    results = [trials[winner].evaluated.fits[i] for i, winner in zip(judged, chosen, strict=True)]
+    results = [outcomes[winner].fits[i] for i, winner in zip(judged, chosen, strict=True)]
     estimates = run(aggregate_chosen, split, results, interval=request.interval, level=request.level)
     return NestedChoice(splits=judged, chosen=chosen, estimates=estimates)
 
 
-def _require_nestable(split: SplitRef, work: Work) -> None:
-    """Raise SplitError where nothing can be chosen inside the folds, before anything is fitted."""
+def _judged_inside(split: SplitRef, work: Work) -> list[int]:
+    """Return the splits inside which a choice can be made; SplitError, before anything is fitted, where none can."""
     if split.kind != "draws" and split.in_blocks:
         raise SplitError(f"nested tuning chooses in every fold, and there are {split.n_splits:,}; use 1,000 at most.")
     if not work.in_time_order:
         require_inner(work)
-    elif not with_tested_past(map(work.pair, split.splits()), work.problem.n):
+        return split.splits()
+    judged = with_tested_past(map(work.pair, split.splits()), work.problem.n)
+    if not judged:
         raise SplitError(
             f"no split trains on a row that an earlier one tests ({split.n_splits:,} splits), so there is nothing to "
             "choose by inside them; use a shorter gap, or more or longer splits."
         )
+    return judged
