@@ -12,17 +12,10 @@ from evenfold.estimates.results import figures_of
 from evenfold.estimates.selection import NestedChoice
 from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.keys import WhichRows
+from evenfold.reports.evaluations import words
 from evenfold.reports.evaluations.page import confusion_section
 from evenfold.reports.evaluations.pictures import importance_words
 from evenfold.reports.evaluations.studies import Segment
-from evenfold.reports.evaluations.words import (
-    encoding_words,
-    kept_promises,
-    left_out_words,
-    look_words,
-    notes_of,
-    scores_line,
-)
 from evenfold.reports.texts import top_of_split
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.errors import Displayed, EvenfoldError, amount
@@ -39,10 +32,6 @@ class GateError(EvenfoldError, RuntimeError):
 
 class WaitingError(GateError):
     """A person was asked, and has not answered yet: the same request goes on once there is an answer."""
-
-
-def _fits(n: int, n_cached: int) -> str:
-    return amount(n, "fit") + (f", {n_cached:,} of them from the cache" if n_cached else "")
 
 
 class SplitOutcome(Displayed, Outcome):
@@ -119,12 +108,6 @@ class ExtendOutcome(Growth):
         """True where this very extension was there before."""
         return self.split.reused
 
-    @property
-    def moves(self) -> str:
-        """The numbers of rows that joined, left and moved."""
-        left = f"{self.deleted:,} deleted, {self.returned:,} back, {self.quarantined:,} quarantined"
-        return f"{self.added:,} rows added, {left}, {self.moved} moved"
-
 
 class Evaluation(Measured):
     """The result of an evaluation: its split, every score, the estimates, and where they are recorded.
@@ -195,33 +178,26 @@ class Evaluation(Measured):
         """The model, the split, every score, what is doubtful about them, and the columns left out, in one line."""
         warnings = [warning.removesuffix(".") for estimate in self.estimates for warning in estimate.warnings]
         findings = self.audit.sentences if self.audit else []
-        return self.scored(*dict.fromkeys(warnings), left_out_words(self.left_out), *findings)
-
-    @property
-    def beside(self) -> list[str]:
-        """The number of its fits, their time, and where it was made anew for that, which code has changed."""
-        return [f"{_fits(self.n_fits, self.n_cached)}, {self.seconds:.0f} s", *([self.since] if self.since else [])]
+        return self.scored(*dict.fromkeys(warnings), words.left_out_words(self.left_out), *findings)
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
+        split, estimates, promised = self.split, self.estimates, self.promised
+        rows = f"{split.n_rows:,} rows, {amount(split.n_splits, ONE_OF[split.kind])}"
         left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
+        folds = [f"Promised by the folds: {words.scores_line(promised)}.", *words.kept_promises(estimates, promised)]
         notes = [
             f"This is look {self.look} at the locked part of {split.name}{left}; it is recorded." if self.look else "",
-            *([f"Promised by the folds: {scores_line(self.promised)}."] if self.promised else []),
-            *(kept_promises(self.estimates, self.promised) if self.promised else []),
-            look_words(self.estimates) if self.look else "",
-            importance_words(self.scores, self.model.metrics[0]),
-            encoding_words(self.encoded),
-            *notes_of(self.estimates),
-            left_out_words(self.left_out),
-        ]
+            *(folds if promised else []), words.look_words(estimates) if self.look else "",
+            importance_words(self.scores, self.model.metrics[0]), words.encoding_words(self.encoded),
+            *words.notes_of(estimates), words.left_out_words(self.left_out),
+        ]  # fmt: skip
         lead = f"{'The locked rows' if self.look else rows}, {amount(len(self.features), 'feature')}."
         came = [state for state in self.states if state != "failed"]  # the others have no score
         of = zip((score.name for score in self.scores), came, strict=False)
         states = dict(of) if {*self.states} - {"fitted"} else {}
         return reports.summary_page(
-            self.title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states, self.levels
+            self.title, lead, self.scores, estimates, self.audit, self.confusion, notes, states, self.levels
         )
 
 
@@ -274,7 +250,7 @@ class LaterScore(Displayed, Outcome):
     def summary(self) -> str:
         """The model, the rows, every score and what must be known of them, in one line."""
         what = f"{self.model.estimator} on the {self.rows:,} rows of {self.name}"
-        return f"{what}: {'; '.join([scores_line(self.estimates), *self.notes])}"
+        return f"{what}: {'; '.join([words.scores_line(self.estimates), *self.notes])}"
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
@@ -305,11 +281,6 @@ class Tuning(Displayed, Outcome):
     run_id: str
     look: Evaluation | None = None
     nested: NestedChoice | None = None
-
-    @property
-    def beside(self) -> list[str]:
-        """The number of its fits."""
-        return [_fits(self.n_fits, self.n_cached)]
 
     @property
     def summary(self) -> str:

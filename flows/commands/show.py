@@ -16,6 +16,7 @@ from evenfold.reports.evaluations.decisions import audit_advice
 from evenfold.reports.evaluations.words import score_text
 from evenfold.reports.terminal import Words
 from evenfold.reports.texts import top_of_split
+from evenfold.splitters.errors import amount
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.plans import decided_otherwise
 from evenfold.tasks.record.reading import Leaderboard
@@ -27,9 +28,15 @@ def show(outcome: Any, console: Words) -> None:
     page = outcome.as_page()
     console.show(replace(page, tiles=()) if isinstance(outcome, Evaluation) else page, "figures")
     show_where(console, outcome.run_id)
+    if isinstance(outcome, (Evaluation, Tuning)):
+        cached = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
+        took = f", {outcome.seconds:.0f} s" if isinstance(outcome, Evaluation) else ""
+        console.say(f"  {amount(outcome.n_fits, 'fit')}{cached}{took}")
     for sentence in getattr(outcome, "beside", ()):
         console.say(f"  {sentence}")
     if isinstance(outcome, Evaluation):
+        if outcome.since:  # it was made anew for that
+            console.say(f"  {outcome.since}")
         show_other_decision(console, outcome.split, outcome.cached)
         if len(outcome.run_id) == 32 and not outcome.look:
             console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
@@ -51,8 +58,10 @@ def show_split(outcome: SplitOutcome | ExtendOutcome, console: Words) -> None:
     split, report, cached = outcome.split, outcome.balance, outcome.cached
     page = top_of_split(split.manifest(), report, getattr(outcome, "audit", None))
     console.show(page, *(["folds"] if len(report.folds) <= 12 else []))
-    for sentence in [outcome.moves, *outcome.notes] if isinstance(outcome, ExtendOutcome) else []:
-        console.say(f"  {sentence}")
+    if isinstance(outcome, ExtendOutcome):
+        left = f"{outcome.deleted:,} deleted, {outcome.returned:,} back, {outcome.quarantined:,} quarantined"
+        for sentence in [f"{outcome.added:,} rows added, {left}, {outcome.moved} moved", *outcome.notes]:
+            console.say(f"  {sentence}")
     console.say(f"  id {split.split_id[:12]}, decided {'before' if cached else 'now'}")
     show_other_decision(console, split, cached)
     show_where(console, outcome.run_id)
