@@ -66,19 +66,18 @@ def compare(request: Request) -> list[Comparison]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two recorded evaluations, a sentence on their versions of a split, and the repeats that they are compared over.
+    """Two recorded evaluations, and a sentence on their versions of a split.
 
-    ``n_recorded``: the repeats that both have. ``recipes``: of both, where others are fitted; ``required``: a person
-    asked for so many; ``why``: there are no more.
+    ``recipes``: of both, where they are fitted for so many ``repeats`` of the folds; ``required``: a person asked for
+    them; ``why``: there are no more.
     """
 
     a: reading.Recorded
     b: reading.Recorded
     versions: str
-    n_recorded: int
-    repeats: int
+    required: bool
+    repeats: int = 0
     recipes: tuple[reading.Recipe, ...] = ()
-    required: bool = False
     why: str = ""
 
     @property
@@ -107,10 +106,9 @@ class Pair:
                 return self.a.predictions, self.b.predictions, f"The folds were not repeated: {fits.failure}"
             fitted.append(fits)
             work, tables = work_of(fits.split, fits.model), [side.predictions]
-            n_folds = work.manifest.n_splits // work.manifest.membership.n_repeats
-            for i, refit in enumerate(fits.refits):
+            for number, refit in enumerate(fits.refits, start=work.manifest.n_splits):  # these follow the recorded
+                repeat, fold = map(np.int32, work.manifest.membership.split_name(number))
                 keyed = work.keyed(pd.read_parquet(refit.predictions.path)).to_pandas()
-                repeat, fold = np.int32(self.n_recorded + i // n_folds), np.int32(i % n_folds)
                 tables.append(keyed.assign(repeat=repeat, fold=fold))
             sides.append(pd.concat(tables, ignore_index=True))
             n_before += n
@@ -135,7 +133,7 @@ def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
     a, b = (reading.read_evaluation(run_id) for run_id in (run_a, run_b))
     n_recorded, required = min(int(side.predictions["repeat"].nunique()) for side in (a, b)), repeats != "auto"
     wanted = MOST_REPEATS if repeats == "auto" else repeats
-    pair = Pair(a, b, _versions(a, b), n_recorded, n_recorded, required=required)
+    pair = Pair(a, b, _versions(a, b), required)
     if wanted <= n_recorded:
         return pair
     taken = [side.fit_seconds for side in (a, b)]
