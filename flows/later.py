@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import Confusion, FoldScore, ModelError, Problem
+from evenfold.estimates import Confusion, FoldScore, ModelError
 from evenfold.estimates.folds import estimate_of_one_model
 from evenfold.estimates.metrics.record import Responses, confidence
 from evenfold.estimates.models.encoding import later_features
@@ -85,7 +85,11 @@ def score_later(
     for any row of the split, and EvaluationError where no metric is defined.
     """
     later = _fitted(run_id, data, training_data, "pass later rows alone")
-    problem, recipe = _problem(later, metrics), later.recipe
+    recipe, training, spec = later.recipe, later.work.problem, later.work.manifest.spec
+    require_columns([training.target], [str(name) for name in later.table.columns])
+    names = [name for name in spec.columns.grouped if name in later.table]
+    units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None
+    problem = training.of_later(later.table, recipe.model, metrics, units)
     predictions = predictions_of(problem, np.arange(problem.n), later.answers, name=later.name)
     on_test, undefined = defined_scores(problem, later.answers, later.name)
     moved = changed(recipe.code, recipe.model.code) if recipe.code else []
@@ -137,12 +141,3 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
         raise ModelError(f"the model of run {run_id} cannot predict the rows of {name}: {refusal}") from cause_of(error)
     content = sha256(Path(path)) if Path(path).is_file() else digest_json(stamp(path))
     return _Later(recipe, work, table, answers, name, content, doubts)
-
-
-def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
-    """Return the problem of the later rows: their targets, the classes that the model knows, its metrics."""
-    training, spec = later.work.problem, later.work.manifest.spec
-    require_columns([training.target], [str(name) for name in later.table.columns])
-    names = [name for name in spec.columns.grouped if name in later.table]
-    units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None
-    return training.of_later(later.table, later.recipe.model, metrics, units)

@@ -60,13 +60,20 @@ def deploy(
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
+    from prefect.exceptions import ObjectNotFound
 
-    published, options = getattr(flows, flow), {"spec": spec, "model": model, "registered_name": registered_name}
-    request = _request(published.request_type, data, options)
+    if is_address(data):
+        require_no_password(data)  # Prefect keeps what it calls a flow with
+    options = {"data": data, "spec": spec, "model": model, "registered_name": registered_name}
+    published, earlier = getattr(flows, flow), None
+    request = published.request_type.read({name: value for name, value in options.items() if value is not None})
+    if request.spec.strategy is not None:
+        request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
     title = request.spec.name
     name, tags = name or title, ["evenfold", flow, f"split:{title}", *(tag or ())]
     with _client() as client:
-        earlier = _earlier(client, f"{flow}/{name}")
+        with contextlib.suppress(ObjectNotFound):
+            earlier = client.read_deployment_by_name(f"{flow}/{name}")
         schedule = _schedule(cron, timezone, active=not _is_idle(earlier))
         kind = _pool(client, pool)
         deployment = published.to_deployment(
@@ -80,29 +87,21 @@ def deploy(
     return _answer(f"{flow}/{name}", f"{cron} ({timezone})" if cron else "", pool, kind, earlier, current)
 
 
-def _earlier(client: Any, title: str) -> Any:
-    """Return the deployment of this title, None where there is none yet."""
-    from prefect.exceptions import ObjectNotFound
-
-    with contextlib.suppress(ObjectNotFound):
-        return client.read_deployment_by_name(title)
-    return None
-
-
-def _request(request_type: Any, data: str, options: Mapping[str, object]) -> Any:
-    """Return what a deployment asks for; raises SplitError or ModelError for what a run would refuse."""
-    if is_address(data):
-        require_no_password(data)  # Prefect keeps what it calls a flow with
-    request = request_type.read({"data": data} | {name: value for name, value in options.items() if value is not None})
-    if request.spec.strategy is not None:
-        request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
-    return request
-
-
 def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: Any) -> Answer:
     """Return what came of a deployment, and its words; ``when``: the time of its schedule, "" without one."""
-    what, changes = ("updated", _changes(earlier, current)) if earlier else ("made", {})
-    paused = current.paused or _is_idle(current)
+    from evenfold.manifests.exchange.diff import flat
+
+    before, after = (
+        dict(flat({
+            "pool": each.work_pool_name, "queue": each.work_queue_name, "tags": sorted(each.tags),
+            "schedules": [f"{slot.schedule.cron} ({slot.schedule.timezone})" for slot in each.schedules],
+            "parameters": each.parameters, "job": each.job_variables,
+        }))
+        for each in (earlier or current, current)
+    )  # fmt: skip
+    pairs = {fact: (before.get(fact), after.get(fact)) for fact in sorted(before | after)}
+    changes = {fact: (was, now) for fact, (was, now) in pairs.items() if was != now}
+    what, paused = "updated" if earlier else "made", current.paused or _is_idle(current)
     words = [
         f"{title}: {what}; {f'runs at {when}' if when else 'runs when it is asked to'}, in pool {pool} ({kind})",
         *(["  it is paused, and stays so: prefect deployment schedule resume ..."] if paused else []),
@@ -129,22 +128,6 @@ def _schedule(cron: str | None, timezone: str, active: bool) -> Any:
 def _is_idle(deployment: Any) -> bool:
     """Return whether there is a deployment that has schedules, and all are off."""
     return bool(deployment and deployment.schedules) and not any(each.active for each in deployment.schedules)
-
-
-def _changes(*deployments: Any) -> dict[str, tuple[object, ...]]:
-    """Return what an update of a deployment changed: before, and after."""
-    from evenfold.manifests.exchange.diff import flat
-
-    before, after = (
-        dict(flat({
-            "pool": each.work_pool_name, "queue": each.work_queue_name, "tags": sorted(each.tags),
-            "schedules": [f"{when.schedule.cron} ({when.schedule.timezone})" for when in each.schedules],
-            "parameters": each.parameters, "job": each.job_variables,
-        }))
-        for each in deployments
-    )  # fmt: skip
-    pairs = {fact: (before.get(fact), after.get(fact)) for fact in sorted(before | after)}
-    return {fact: (was, now) for fact, (was, now) in pairs.items() if was != now}
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -104,26 +104,22 @@ def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callab
 
 def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
     """Return a parameter as Typer takes it."""
-    name, default = parameter.name, parameter.default
-    required = default is parameter.empty
+    default, required = parameter.default, parameter.default is parameter.empty
     declared = get_args(parameter.annotation)[0]
-    kind: Any = str  # or a word among others
     parts = [declared] if get_origin(declared) is Literal else get_args(declared) or [declared]
     kinds = [part for part in parts if part is not type(None)]
+    kind: Any = next((part for part in kinds if part in (bool, int, float, str, Path)), str)
     if flag.example or any(get_origin(part) is Sequence for part in kinds):
         kind = list[str]
-    elif not any(get_origin(part) is Literal for part in kinds):
-        kind = next((part for part in kinds if part in (bool, int, float, str, Path)), str)
-    elif len(kinds) == 1:
-        kind = kinds[0]
+    elif any(get_origin(part) is Literal for part in kinds):
+        kind = kinds[0] if len(kinds) == 1 else str
     words, takes = escape(flag.words), flag.argument or flag.takes or None
     if flag.argument:
         kind = Annotated[kind, typer.Argument(metavar=takes, help=words, callback=flag.read)]
     else:
         # A switch that is off has one name: --refresh, and no --no-refresh.
-        names = flag.names or ([f"--{name.replace('_', '-')}"] if default is False else [])
-        panel = flag.panel or None
-        typed = typer.Option(*names, help=words, metavar=takes, rich_help_panel=panel, min=flag.least)
+        names = flag.names or ([f"--{parameter.name.replace('_', '-')}"] if default is False else [])
+        typed = typer.Option(*names, help=words, metavar=takes, rich_help_panel=flag.panel or None, min=flag.least)
         kind = Annotated[kind if required else kind | None, typed]
     if not required and (default == "" or not isinstance(default, (bool, str, int, float, Path))):
         default = None
@@ -137,10 +133,9 @@ def _values_of(flag: str, texts: list[str], example: str) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals:
             raise SplitError(f"{flag} {text!r} has no '='; write {example}.")
-        try:
+        values[name] = value
+        with suppress(json.JSONDecodeError):
             values[name] = json.loads(f"0{value}" if value.startswith(".") else value)
-        except json.JSONDecodeError:
-            values[name] = value
     _require_once(f"{flag} {text.partition('=')[0]}" for text in texts)
     return values
 
