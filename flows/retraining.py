@@ -62,10 +62,6 @@ class Course:
         """The split and the run that records it, for every recipe that is evaluated on it."""
         return recorded(self.split, self.split.reused)
 
-    def evaluated(self, model: ModelSpec) -> Evaluation:
-        """Return the evaluation of a recipe on these folds; what did not change comes from the cache."""
-        return evaluated(self.recorded, model, self.request)
-
 
 @flow(definitions.retrain, check_evaluation)
 def retrain(request: Request) -> Retraining:
@@ -137,7 +133,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         champion, growth, judged = begun.champion, begun.growth, begun.judged
     else:
         growth, judged = course.growth, _judged(course, champion, opened.run_id)
-    winner = candidate = course.evaluated(course.candidate)
+    winner = candidate = evaluated(course.recorded, course.candidate, course.request)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     now = champion.version if champion else None
     decision = held.decision or replace(_decide(course, champion, candidate), champion=now)
@@ -146,7 +142,8 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     gone = versions.moved_code(victor) if victor else []  # without its code it is neither evaluated nor fitted
     recipe, checked, register = course.candidate, None, None
     if victor and victor.model and not gone and victor.model.canonical() != recipe.canonical():
-        recipe, winner = victor.model, course.evaluated(victor.model.with_metric(course.metric))
+        recipe, measured = victor.model, victor.model.with_metric(course.metric)
+        winner = evaluated(course.recorded, measured, course.request)
     if not victor or (decision.promote and not gone):  # else it would be the champion's own model
         with saying("fitting the final model"):
             final = run(fit_final, split, recipe)
@@ -274,7 +271,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
         if moved:  # by the scores that are kept of it; where it wins it is not refitted, for that would be code of now
             difference, newer, pair = beside(code), False, digest_json([pair, code])
         else:
-            served = course.evaluated(measured)
+            served = evaluated(course.recorded, measured, course.request)
             difference = beside(apparent=apparent_of(served.estimates, candidate.estimates, course.metric))
     except UntrustedNameError:
         raise

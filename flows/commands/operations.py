@@ -140,9 +140,8 @@ def trust(
     from evenfold.tasks.record.models.versions import look_at, trust as sign
     from evenfold.tasks.record.tracker import Tracker
 
-    home, (name, _, version) = Home.here(), reference.rpartition("@")
-    home.require_record()
-    look = look_at(tracker := Tracker(home), name, version)
+    name, _, version = reference.rpartition("@")
+    look = look_at(tracker := Tracker(Home.here().require_record()), name, version)
     model = f"the model with SHA-256 {look.sha256}" if look.sha256 else "no model, for it holds no skops file,"
     errors().print(
         f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(look.recipe)} will be "

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial, wraps
 from pathlib import Path
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, Self
 from urllib.parse import unquote, urlsplit
 
 from evenfold.manifests.tables.aside import parquet_bytes, write_aside
@@ -213,10 +213,11 @@ class Home:
         """Return whether something can have been recorded: in a store below the home, or wherever another one is."""
         return not self.tracks_here or (self.path / "mlflow.db").exists()
 
-    def require_record(self) -> None:
-        """Raise SplitError where nothing can have been recorded yet; looking makes no store."""
+    def require_record(self) -> Self:
+        """Return it; raises SplitError where nothing can have been recorded yet, and looking makes no store."""
         if not self.is_recorded:
             raise SplitError(f"nothing is recorded below {self.path} yet; set EVENFOLD_HOME to where it is.")
+        return self
 
     @property
     def splits(self) -> Path:

@@ -256,9 +256,7 @@ def resume(question: Question, answer: Answer) -> bool:
 
 def waiting_question(name: str) -> Question:
     """Return the newest question of a name; SplitError where none waits that this home or its team has asked."""
-    home = Home.here()
-    home.require_record()
-    tracker = Tracker(home)
+    tracker = Tracker(Home.here().require_record())
     run = next(RegisteredModel(tracker, name).retrainings(" AND attributes.status = 'SCHEDULED'"), None)
     question = None if run is None else tracker.read_ours(str(run.info.run_id), QUESTION, Question)
     if question is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -19,8 +19,7 @@ from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged, needed
 from evenfold.manifests.growth.newcomers import TELLING
-from evenfold.manifests.tables.canonical import listed
-from evenfold.splitters import SplitError
+from evenfold.splitters.errors import SplitError, listed
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Measured, SplitRef
 from evenfold.tasks.record.models.versions import EVALUATION, Tags, load_final, moved_code
@@ -40,101 +39,86 @@ FEWEST_NEW = 20
 def check_model(winner: Measured, final: FinalModel, champion: Champion | None, metric: str) -> Audit:
     """Say whether a model of ``fit_final`` may take the champion's place; ``failed`` names what stops it.
 
-    ``winner``: what its recipe scores. Its predictions are those of the newest generation; see MODEL_GATES, and
-    EvaluationError for another's model.
+    ``winner``: what its recipe scores. Its predictions are those of the newest generation, or of all rows where that
+    has few; see MODEL_GATES, and EvaluationError for another's model.
     """
-    work = work_of(winner.split, winner.model)
+    work, recorded = work_of(winner.split, winner.model), _recorded(champion)
     require_final(work, final, "final", ["all rows"])
-    new = _New(winner, work, final, champion, _recorded(champion), metric)
+    problem, manifest, rows = work.problem, work.manifest, work.manifest.in_use.unlocked
+    newest = rows[manifest.generations[rows] == manifest.generation]
+    rows = work.place[newest if newest.size >= FEWEST_NEW else rows]
+
+    @cache
+    def predicted() -> NDArray[np.float64]:
+        model, _ = load_final(final)
+        return problem.answered(Responses.of(model, problem.X.iloc[rows]), rows).numbers
+
     checks: dict[str, Callable[[], Outcome]] = {
-        "lower_score": new.lower_score,
-        "unusable_predictions": new.unusable_predictions,
-        "wild_predictions": new.wild_predictions,
-        "constant_predictions": new.constant_predictions,
+        "lower_score": lambda: _lower_score(winner, work, champion, recorded, metric),
+        "unusable_predictions": lambda: _share(~np.isfinite(predicted()).all(axis=1), "are not finite numbers"),
+        "wild_predictions": lambda: _wild(work, predicted),
+        "constant_predictions": lambda: _constant(champion, recorded, rows, predicted),
         "level_gap": lambda: gap_of_levels(winner.levels, metric),
     }
     limits = gates_with(winner.split.limits, MODEL_GATES)
-    return judged(limits, checks, work.manifest, n_rows=int(new.rows.size), features=list(work.problem.features))
+    return judged(limits, checks, manifest, n_rows=int(rows.size), features=list(problem.features))
 
 
-@dataclass(frozen=True)
-class _New:
-    """A new model beside the champion, whose recipe's evaluation is ``recorded``."""
+def _lower_score(
+    winner: Measured, work: Work, champion: Champion | None, recorded: Recorded | None, metric: str
+) -> Outcome:
+    """Compare the score with the champion's on the rows that both tested, or else on all of each."""
+    if champion is None or not work.problem.model.trains_like(champion.model):
+        raise NotAsked("the recipe is not the champion's")
+    for now, before in product(winner.estimates, Tags.model_validate(champion.tags).scores):
+        half, why = before.tolerance
+        if metric == now.metric == before.metric and now.method == before.method and np.isfinite(half + before.value):
+            break
+    else:
+        raise NotAsked(f"the champion's {metric} was not recorded with an interval")
+    pair, where, same = (before.value, now.value), "on all rows of each, for none could be paired,", None
+    if recorded is not None and winner.split.kind != "draws":
+        same = compare_same(recorded.predictions, kept_scores(winner.split, work), metric, recorded.key)
+    if same is not None:
+        pair, where = (same.a, same.b), f"on the {same.n_rows:,} rows that both tested"
+    title, fell = metric_of(metric), pair[0] - pair[1]
+    figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
+    sentence = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
+    return Found(max(figure, 0.0), f"{sentence}; {why} is {half:.3g}.", {"fell": fell, "half_width": half})
 
-    winner: Measured
-    work: Work
-    final: FinalModel
-    champion: Champion | None
-    recorded: Recorded | None
-    metric: str
 
-    @cached_property
-    def rows(self) -> NDArray[np.int64]:
-        """The rows to predict, as positions in the problem: the newest generation, or all where it has few."""
-        manifest, rows = self.work.manifest, self.work.manifest.in_use.unlocked
-        newest = rows[manifest.generations[rows] == manifest.generation]
-        return self.work.place[newest if newest.size >= FEWEST_NEW else rows]
+def _share(odd: Any, what: str) -> Outcome:
+    n = int(np.count_nonzero(odd))
+    sentence = f"{n:,} of {len(odd):,} predictions of the newest rows {what}."
+    return Found(n / len(odd), sentence, {"rows": n}) if n else None
 
-    @cached_property
-    def predicted(self) -> NDArray[np.float64]:
-        """The model's answers on these rows, as numbers."""
-        problem, (model, _) = self.work.problem, load_final(self.final)
-        return problem.answered(Responses.of(model, problem.X.iloc[self.rows]), self.rows).numbers
 
-    def lower_score(self) -> Outcome:
-        """Compare the score with the champion's on the rows that both tested, or else on all of each."""
-        champion = self.champion
-        if champion is None or not self.work.problem.model.trains_like(champion.model):
-            raise NotAsked("the recipe is not the champion's")
-        for now, before in product(self.winner.estimates, Tags.model_validate(champion.tags).scores):
-            half, why = before.tolerance
-            alike = self.metric == now.metric == before.metric and now.method == before.method
-            if alike and np.isfinite(half + before.value):
-                break
-        else:
-            raise NotAsked(f"the champion's {self.metric} was not recorded with an interval")
-        pair, where, same = (before.value, now.value), "on all rows of each, for none could be paired,", None
-        if self.recorded is not None and self.winner.split.kind != "draws":
-            tested = kept_scores(self.winner.split, self.work)
-            same = compare_same(self.recorded.predictions, tested, self.metric, self.recorded.key)
-        if same is not None:
-            pair, where = (same.a, same.b), f"on the {same.n_rows:,} rows that both tested"
-        title, fell = metric_of(self.metric), pair[0] - pair[1]
-        figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
-        sentence = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
-        return Found(max(figure, 0.0), f"{sentence}; {why} is {half:.3g}.", {"fell": fell, "half_width": half})
+def _wild(work: Work, predicted: Callable[[], NDArray[np.float64]]) -> Outcome:
+    """Look for numbers far beyond those that the model has learnt from."""
+    needed(not work.problem.classes, "classes are predicted")
+    y = work.problem.y[work.place[work.manifest.in_use.unlocked]].astype(np.float64)
+    low, high = float(y.min()), float(y.max())
+    widened = 2 * low - high, 2 * high - low  # by the range's own width; not told: cells stand behind them
+    with np.errstate(invalid="ignore"):
+        wild = (predicted() < widened[0]) | (predicted() > widened[1])
+    return _share(wild, "lie outside of the target's range by more than its width")
 
-    def unusable_predictions(self) -> Outcome:
-        """Look for predictions that are no numbers."""
-        return self._share_of(~np.isfinite(self.predicted).all(axis=1), "are not finite numbers")
 
-    def _share_of(self, odd: Any, what: str) -> Outcome:
-        n = int(np.count_nonzero(odd))
-        sentence = f"{n:,} of {self.rows.size:,} predictions of the newest rows {what}."
-        return Found(n / self.rows.size, sentence, {"rows": n}) if n else None
-
-    def wild_predictions(self) -> Outcome:
-        """Look for numbers far beyond those that the model has learnt from."""
-        needed(not self.work.problem.classes, "classes are predicted")
-        y = self.work.problem.y[self.work.place[self.work.manifest.in_use.unlocked]].astype(np.float64)
-        low, high = float(y.min()), float(y.max())
-        widened = 2 * low - high, 2 * high - low  # by the range's own width; not told: cells stand behind them
-        with np.errstate(invalid="ignore"):
-            wild = (self.predicted < widened[0]) | (self.predicted > widened[1])
-        return self._share_of(wild, "lie outside of the target's range by more than its width")
-
-    def constant_predictions(self) -> Outcome:
-        """Look for a model that says the same of every row where the champion's did not."""
-        needed(self.champion, "there is no champion to lose")
-        needed(self.rows.size > 1, "there is one row")
-        if self.recorded is not None:
-            frame = self.recorded.predictions
-            names = [column for column in frame if str(column).startswith("proba_")] or ["prediction"]
-            spread: Any = frame.groupby(["repeat", "fold"])[names].nunique()
-            needed(bool((spread > 1).any().any()), "the champion's predictions were all the same")
-        if np.ptp(self.predicted, axis=0).max() > 0 or not np.isfinite(self.predicted).all():
-            return None
-        return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
+def _constant(
+    champion: Champion | None, recorded: Recorded | None, rows: NDArray[np.int64],
+    predicted: Callable[[], NDArray[np.float64]],
+) -> Outcome:  # fmt: skip
+    """Look for a model that says the same of every row where the champion's did not."""
+    needed(champion, "there is no champion to lose")
+    needed(rows.size > 1, "there is one row")
+    if recorded is not None:
+        frame = recorded.predictions
+        names = [column for column in frame if str(column).startswith("proba_")] or ["prediction"]
+        spread: Any = frame.groupby(["repeat", "fold"])[names].nunique()
+        needed(bool((spread > 1).any().any()), "the champion's predictions were all the same")
+    if np.ptp(predicted(), axis=0).max() > 0 or not np.isfinite(predicted()).all():
+        return None
+    return Found(1, f"all {rows.size:,} predictions of the newest rows are the same.", {})
 
 
 @step(run_name=lambda split, **_: f"judge what joined {split.name}")

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from evenfold.estimates import EvaluationError, ModelSpec, compare, promotion
 from evenfold.estimates.comparison import apparent_of
 from evenfold.estimates.promotion import Decision, Difference, EarlierLook
-from evenfold.manifests.tables.canonical import listed
-from evenfold.splitters import EvenfoldError, SplitError, UntrustedNameError
-from evenfold.splitters.errors import is_deployed, shown
+from evenfold.splitters.errors import EvenfoldError, SplitError, is_deployed, listed, shown
+from evenfold.splitters.untrusted import UntrustedNameError
 from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
 from evenfold.tasks.record.reading import read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
@@ -70,8 +69,7 @@ class RegisteredModel:
     @classmethod
     def existing(cls, name: str, version: str | None = None) -> tuple[RegisteredModel, dict[str, ModelVersion]]:
         """Return the model of a name and its versions; raises SplitError where there is none, or not this version."""
-        home = Home.here()
-        home.require_record()
+        home = Home.here().require_record()
         model = cls(Tracker(home), name)
         versions = model.versions
         if not versions:
