@@ -51,10 +51,8 @@ class ManifestCV:
             shape = getattr(array, "shape", None)  # sparse matrices have a shape and no len
             rows = self.n_rows if array is None else int(shape[0]) if shape else len(array)
             if rows != self.n_rows:
-                raise SplitError(
-                    f"{name} has {rows:,} rows and the manifest was joined to {self.n_rows:,}; "
-                    "call as_cv with the frame that X comes from."
-                )
+                cure = "call as_cv with the frame that X comes from"
+                raise SplitError(f"{name} has {rows:,} rows and the manifest was joined to {self.n_rows:,}; {cure}.")
             self._require_order(name, getattr(array, "index", None))
         above("hear", self.manifest)
         pairs = enumerate(map(self.manifest.in_use.pair, range(self.manifest.n_splits)))
@@ -87,10 +85,8 @@ class ManifestCV:
         if (place < 0).any():
             return  # other labels, as after reset_index, say nothing of the order
         moved = int(np.count_nonzero(place != np.arange(len(place))))
-        raise SplitError(
-            f"{moved:,} rows of {name} stand elsewhere than in the frame that the manifest was joined to; "
-            "call as_cv with the frame that X comes from, in the order of X."
-        )
+        what = f"{moved:,} rows of {name} stand elsewhere than in the frame that the manifest was joined to"
+        raise SplitError(f"{what}; call as_cv with the frame that X comes from, in the order of X.")
 
     def __len__(self) -> int:
         return self.get_n_splits()
@@ -335,10 +331,8 @@ class Manifest(Displayed):
             return ManifestCV(self, np.arange(self.n), self.n).split(X, y)
         absent = [name for name in self.spec.columns.key if not hasattr(X, "columns") or name not in source_of(X).names]
         if absent:
-            raise SplitError(
-                f"X has no column {listed(absent)}, by which rows are joined; pass cv=manifest.as_cv(frame), with the "
-                "frame that X comes from, its rows in the order of X."
-            )
+            cure = "pass cv=manifest.as_cv(frame), with the frame that X comes from, its rows in the order of X"
+            raise SplitError(f"X has no column {listed(absent)}, by which rows are joined; {cure}.")
         return self.as_cv(X).split(X, y)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -353,10 +347,8 @@ class Manifest(Displayed):
         manifest's (``rows``: see ``positions``). O(n log n).
         """
         if not isinstance(self.in_use, Labels):
-            raise SplitError(
-                f"{self.name} {self.version} holds {self.kind}, and a row has no one fold in them; "
-                "take train_test(frame, fold), or as_cv(frame)."
-            )
+            what = f"{self.name} {self.version} holds {self.kind}, and a row has no one fold in them"
+            raise SplitError(f"{what}; take train_test(frame, fold), or as_cv(frame).")
         self.split_number(0, repeat)
         lookup = self.lookup(frame)
         positions = lookup.exact_rows(rows)

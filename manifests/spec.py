@@ -216,19 +216,15 @@ class SplitSpec(Strict):
         if self.name != name_like(self.name):
             raise ValueError(f"the name {self.name!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
         if self.key_encoding and columns.target in self.pseudonyms():
-            raise ValueError(
-                f"the target {columns.target} cannot be encoded, for a model learns it; name another column to "
-                "stratify or as the group, or leave that role out of key_encoding.encode"
-            )
+            cure = "name another column to stratify or as the group, or leave that role out of key_encoding.encode"
+            raise ValueError(f"the target {columns.target} cannot be encoded, for a model learns it; {cure}")
         if "random_state" in self.params:
             raise ValueError("params hold random_state; give it as seed")
         if self.label_horizon is not None and columns.label_end:
             raise ValueError("label_horizon and columns.label_end both say when targets are known; give one")
         if self.missing_group == "alone" and self.on_new_rows == "hash":
-            raise ValueError(
-                "on_new_rows: hash deals new rows by their group, and with missing_group: alone some have none; choose "
-                "fill or freeze"
-            )
+            what = "on_new_rows: hash deals new rows by their group, and with missing_group: alone some have none"
+            raise ValueError(f"{what}; choose fill or freeze")
         return self
 
     @property
@@ -360,10 +356,8 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             others = {name: its.needs for name, its in all_strategies().items() if not its.needs.time}
             able = [name for name, of in others.items() if getattr(of, reads) not in (False, "ignored", "optional")]
             column, are, them = ("column", "is", "it") if len(names) == 1 else ("columns", "are", "them")
-            raise SplitError(
-                f"{strategy} does not {use}, and the {role} {column} {listed(map(repr, names))} {are} named; choose "
-                f"{', '.join(able)}, or leave {them} out."
-            )
+            what = f"{strategy} does not {use}, and the {role} {column} {listed(map(repr, names))} {are} named"
+            raise SplitError(f"{what}; choose {', '.join(able)}, or leave {them} out.")
     if len(columns.stratify) > 1 and needs.y != "any":
         raise SplitError(
             f"{strategy} shares out one column, and {len(columns.stratify)} are named to stratify "

@@ -305,10 +305,8 @@ def strategy_of(value: Any, random_state: int = 0) -> Splitter:
     if isinstance(value, Splitter):
         return value
     if not isinstance(value, Mapping) or "strategy" not in value or set(value) - {"strategy", "params"}:
-        raise SplitError(
-            f"{value!r} is not a strategy; pass one, such as KFold(5), or "
-            "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
-        )
+        such = "KFold(5), or {'strategy': 'KFold', 'params': {'n_splits': 5}}"
+        raise SplitError(f"{value!r} is not a strategy; pass one, such as {such}.")
     name, params, strategies = str(value["strategy"]), value.get("params") or {}, all_strategies()
     if ":" not in name and name not in strategies:
         hint = meant(name, strategies) or f"choose {', '.join(strategies)}."
@@ -324,10 +322,8 @@ def strategy_of(value: Any, random_state: int = 0) -> Splitter:
     missing = sorted({*needed} - {*params})
     if missing:
         names, them = " and ".join(missing), "it" if len(missing) == 1 else "them"
-        raise SplitError(
-            f"{strategy.__name__} needs {names}, and nothing is given for {them}; write params: {{{missing[0]}: ...}}, "
-            f"or --param {missing[0]}=..."
-        )
+        cure = f"write params: {{{missing[0]}: ...}}, or --param {missing[0]}=..."
+        raise SplitError(f"{strategy.__name__} needs {names}, and nothing is given for {them}; {cure}")
     try:
         return strategy(**params)
     except TypeError as error:

@@ -175,10 +175,8 @@ def require_readable(paths: Iterable[str | Path]) -> None:
     roots += [os.environ.get("EVENFOLD_HOME") or ".evenfold", os.environ.get("EVENFOLD_RESULTS", "")]
     for name in map(str, paths):
         if not any(_is_below(name, root.strip()) for root in roots if root.strip()):
-            raise SplitError(
-                f"{name!r} is not below a folder that a deployed run may read; put the data there, or add its folder "
-                "to EVENFOLD_DATA_ROOTS where the worker runs."
-            )
+            cure = "put the data there, or add its folder to EVENFOLD_DATA_ROOTS where the worker runs"
+            raise SplitError(f"{name!r} is not below a folder that a deployed run may read; {cure}.")
 
 
 def _is_below(name: str, root: str) -> bool:

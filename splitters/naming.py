@@ -37,10 +37,8 @@ def import_path(thing: Any) -> str:
     modules = accumulate(home.split("."), "{}.{}".format)
     owners = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
     if not owners or owners[0] == "__main__":
-        raise SplitError(
-            f"{getattr(thing, '__qualname__', thing.__name__)} is defined in {home}, where no other process finds it; "
-            "move it into a module of its own, and import it from there."
-        )
+        what = f"{getattr(thing, '__qualname__', thing.__name__)} is defined in {home}, where no other process finds it"
+        raise SplitError(f"{what}; move it into a module of its own, and import it from there.")
     return f"{owners[0]}:{thing.__name__}"
 
 

@@ -187,10 +187,8 @@ def require_present(array: NDArray[Any], name: str, mend: str = "drop or fill th
 
     rows = np.flatnonzero(isna(array)) if array.dtype.kind in "fcmMO" else np.zeros(0, dtype=np.int64)
     if rows.size:
-        raise SplitError(
-            f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows "
-            f"(first at {first_rows(rows)}); {mend}"
-        )
+        what = f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows (first at {first_rows(rows)})"
+        raise SplitError(f"{what}; {mend}")
 
 
 def first_rows(rows: IntArray) -> str:

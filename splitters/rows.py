@@ -232,10 +232,8 @@ def _require(needs: Needs, values: dict[str, Any], asked_by: str) -> None:
         if values[name] is None:
             raise SplitError(f"{asked_by} needs {name}, and none was given; pass one value per row.")
     if values["groups"] is not None and not needs.groups:
-        raise SplitError(
-            f"{asked_by} does not keep groups whole, and groups were given; "
-            "leave them out, or use a strategy that keeps them, such as BalancedGroupKFold."
-        )
+        cure = "leave them out, or use a strategy that keeps them, such as BalancedGroupKFold"
+        raise SplitError(f"{asked_by} does not keep groups whole, and groups were given; {cure}.")
 
 
 def _target(y: Any, kind: Target, asked_by: str, name: str) -> tuple[Any, Sequence[Any]]:
@@ -249,10 +247,8 @@ def _target(y: Any, kind: Target, asked_by: str, name: str) -> tuple[Any, Sequen
         needed = f"{asked_by} needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
         return _floats(values, "biufO", f"{name} holds text or objects, and {needed}", name), ()
     if kind == "classes" and values.dtype.kind == "f" and (values != np.floor(values))[np.isfinite(values)].any():
-        raise SplitError(
-            f"{name} holds {np.unique(values).size:,} different fractional numbers, and {asked_by} needs classes; "
-            "use SortedStratifiedKFold, which stratifies numbers."
-        )
+        what = f"{name} holds {np.unique(values).size:,} different fractional numbers, and {asked_by} needs classes"
+        raise SplitError(f"{what}; use SortedStratifiedKFold, which stratifies numbers.")
     return encode(values, name)
 
 

@@ -46,10 +46,8 @@ def _from_objects(values: list[Any], name: str) -> NDArray[Any]:
     if all(isinstance(value, Real) for value in values):
         return np.array(values)
     if not all(isinstance(value, date) for value in values):
-        raise SplitError(
-            f"{name} holds text or objects; pass numbers, dates or timestamps (pandas.to_datetime reads text; in a CSV "
-            "write 2024-12-31)."
-        )
+        cure = "pass numbers, dates or timestamps (pandas.to_datetime reads text; in a CSV write 2024-12-31)"
+        raise SplitError(f"{name} holds text or objects; {cure}.")
     zoned = {isinstance(value, datetime) and value.tzinfo is not None for value in values}
     if len(zoned) > 1:
         raise SplitError(f"{name} holds timestamps with and without a time zone; give all of them one.")
@@ -67,10 +65,8 @@ def ends_of(values: Any, times: NDArray[Any] | None) -> NDArray[Any]:
         raise SplitError("label_end and time are not of one kind; pass numbers for both, or dates or timestamps.")
     early = np.flatnonzero(ends < times)
     if early.size:
-        raise SplitError(
-            f"label_end is before time in {early.size:,} of {ends.size:,} rows (first at row {early[0]}); "
-            "correct those rows first."
-        )
+        what = f"label_end is before time in {early.size:,} of {ends.size:,} rows (first at row {early[0]})"
+        raise SplitError(f"{what}; correct those rows first.")
     return ends
 
 

@@ -187,10 +187,8 @@ def _imported(path: str, module: str, name: str) -> Any:
         return getattr(_module(module, name), name)
     except ModuleNotFoundError as error:
         if module.startswith(HERE):
-            raise SplitError(
-                f"{path!r} was defined in a notebook or a script, and is not known in this process; move it into a "
-                "module of its own, and import it from there."
-            ) from None
+            what = f"{path!r} was defined in a notebook or a script, and is not known in this process"
+            raise SplitError(f"{what}; move it into a module of its own, and import it from there.") from None
         raise SplitError(f"{path!r} does not import: no module named {error.name!r}; install or correct it.") from None
     except AttributeError:
         raise SplitError(f"{path!r} does not import: module {module!r} has no {name!r}; correct the name.") from None
@@ -205,10 +203,8 @@ def _require_own(path: str, thing: Any, module: str) -> None:
     else:
         home = thing.__module__ if inspect.isroutine(thing) else type(thing).__module__
     if not isinstance(home, str) or home.partition(".")[0] != module.partition(".")[0]:
-        raise UntrustedNameError(
-            f"{path!r} is defined in {home or 'no module'!r}, not in {module.partition('.')[0]!r}; a deployed run may "
-            "not reach one package through another."
-        )
+        what = f"{path!r} is defined in {home or 'no module'!r}, not in {module.partition('.')[0]!r}"
+        raise UntrustedNameError(f"{what}; a deployed run may not reach one package through another.")
 
 
 def check_params(path: str, params: Any, closed: bool = False) -> None:

@@ -115,10 +115,8 @@ def read_header(folder: str | Path) -> Header:
         text = path.read_text(encoding="utf-8")
         header = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
-        raise NoManifestError(
-            f"{folder} holds no manifest.json; pass the folder of a manifest, or to a command or flow the name of a "
-            "split, such as visits@1.0."
-        ) from None
+        cure = "pass the folder of a manifest, or to a command or flow the name of a split, such as visits@1.0"
+        raise NoManifestError(f"{folder} holds no manifest.json; {cure}.") from None
     except (ValueError, RecursionError, OSError) as error:
         raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
     if not isinstance(header, dict):

@@ -83,10 +83,8 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> tup
     check = _slow(_secret(spec), f"evenfold key check 2/{spec.name}".encode())
     pseudonym = f"{PSEUDONYM}{spec.key_encoding.bits}:2-{check}"
     if {kind for kind in types.values() if is_pseudonym(kind)} - {pseudonym}:
-        raise SplitError(
-            f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with; set the "
-            "right one."
-        )
+        what = f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with"
+        raise SplitError(f"{what}; set the right one.")
     # A manifest's types know best what is encoded.
     wanted = [name for name, kind in types.items() if is_pseudonym(kind)] if types else spec.pseudonyms()
     encoded = {name: pseudonyms(table.column(name), spec) for name in wanted if name in table.column_names}

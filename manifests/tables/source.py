@@ -271,10 +271,8 @@ class CsvFile:
                 raise self._not_utf8(str(error).partition("column #")[2].partition(":")[0] or "its text") from None
             if not any(words in str(error) for words in ("straddling", "Empty CSV")):  # it cannot tell the rows
                 raise
-            raise SplitError(
-                f"{self.path} holds no rows, a row of over 1 MB, or a quote that is never closed; correct it, or pass "
-                "Parquet."
-            ) from None
+            what = f"{self.path} holds no rows, a row of over 1 MB, or a quote that is never closed"
+            raise SplitError(f"{what}; correct it, or pass Parquet.") from None
 
     def _not_utf8(self, what: str, encoding: str = "windows-1252") -> SplitError:
         name = self.path.name

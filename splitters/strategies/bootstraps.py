@@ -82,10 +82,8 @@ class StratifiedBootstrap(Bootstrap):
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
         if rows.class_counts().max() == 1:
-            raise SplitError(
-                f"{rows.called('y')} has {rows.n:,} classes in {rows.n:,} rows, so a draw by class takes every row; "
-                "use Bootstrap, or classes of two rows and more."
-            )
+            what = f"{rows.called('y')} has {rows.n:,} classes in {rows.n:,} rows, so a draw by class takes every row"
+            raise SplitError(f"{what}; use Bootstrap, or classes of two rows and more.")
 
 
 class GroupBootstrap(Bootstrap):
@@ -151,7 +149,5 @@ class PoissonBootstrap(Bootstrap):
             return
         for i, counts in enumerate(self.resamples(rows)):
             if counts.all() or not counts.any():
-                raise SplitError(
-                    f"resample {i} draws {'every' if counts.all() else 'none'} of the {rows.n} rows; "
-                    "pass more rows, another random_state, or use Bootstrap, which draws again."
-                )
+                what = f"resample {i} draws {'every' if counts.all() else 'none'} of the {rows.n} rows"
+                raise SplitError(f"{what}; pass more rows, another random_state, or use Bootstrap, which draws again.")

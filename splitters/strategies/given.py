@@ -100,10 +100,8 @@ def _positions(places: Any, n: int, whose: str) -> IntArray:
         raise SplitError(f"{whose} holds {positions.dtype} values, and no positions; it cannot be used.")
     outside = positions[(positions < 0) | (positions >= n)]
     if outside.size:
-        raise SplitError(
-            f"{whose} names {amount(outside.size, 'row')} that the data lack (position {outside[0]:,} of {n:,} rows); "
-            "pass the data whose rows they are, in their order."
-        )
+        what = f"{whose} names {amount(outside.size, 'row')} that the data lack (position {outside[0]:,} of {n:,} rows)"
+        raise SplitError(f"{what}; pass the data whose rows they are, in their order.")
     return positions.astype(np.int64)
 
 
@@ -264,10 +262,8 @@ class HashSplit(LabelSplitter):
             return
         n_labels, n_filled = len(self.parts or ()) or self.n_splits, np.unique(self.labels_of(rows.key)).size
         if n_filled < n_labels:
-            raise SplitError(
-                f"the hashes of these {rows.n:,} keys leave {n_labels - n_filled} of {n_labels} labels without rows; "
-                "pass more rows, choose fewer folds or another salt, or use KFold."
-            )
+            what = f"the hashes of these {rows.n:,} keys leave {n_labels - n_filled} of {n_labels} labels without rows"
+            raise SplitError(f"{what}; pass more rows, choose fewer folds or another salt, or use KFold.")
 
     def fills(self, n: int) -> bool:
         """Return whether ``n`` keys leave any one label without rows once in e^64 times at most, whatever they are."""

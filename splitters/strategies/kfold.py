@@ -227,7 +227,5 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         if np.bincount(self._strata(rows)).max() < 2:
-            raise SplitError(
-                f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out; "
-                "use LeaveOneGroupOut, or coarser strata."
-            )
+            what = f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out"
+            raise SplitError(f"{what}; use LeaveOneGroupOut, or coarser strata.")

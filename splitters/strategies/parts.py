@@ -79,10 +79,8 @@ def check_parts(parts: Any, n: int) -> None:
     trained_part(parts)
     name, least = min(parts.items(), key=lambda item: item[1])
     if least * n < 1.0 - 1e-9:
-        raise SplitError(
-            f"part {name!r} would get {least * n:.2g} of {n:,} rows; choose a share of at least {1 / n:.2g}, "
-            f"or pass at least {int(np.ceil(1 / least)):,} rows."
-        )
+        cure = f"choose a share of at least {1 / n:.2g}, or pass at least {int(np.ceil(1 / least)):,} rows"
+        raise SplitError(f"part {name!r} would get {least * n:.2g} of {n:,} rows; {cure}.")
 
 
 TRAIN_VALIDATION_TEST = {"train": 0.6, "validation": 0.2, "test": 0.2}

@@ -114,10 +114,8 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     if rows.time is not None:
         units, what = begins_of(rows.times).size, "times"
     if n_locked == rows.n or units < 3:
-        raise SplitError(
-            f"a holdout of {fraction:g} of {units:,} {what} leaves too few on one side; pass more {what}, "
-            "or choose another fraction."
-        )
+        cure = f"pass more {what}, or choose another fraction"
+        raise SplitError(f"a holdout of {fraction:g} of {units:,} {what} leaves too few on one side; {cure}.")
     if rows.time is not None:
         begin = nearest_begins(rows.times, np.array([rows.n - n_locked]))[0]
         return np.flatnonzero(rows.time >= rows.times[begin])
@@ -262,10 +260,9 @@ class Crossed(LabelSplitter):
             rest = np.setdiff1d(rest, locked_rows(left, locked, Stream(seed, HOLDOUT)))
         strategy.check(left.take(rest))
         decided = strategy.assign(left.take(rest))
-        among = np.full(usable.size, LOCKED, dtype=decided.dtype)
-        among[rest] = decided
         codes = np.full(rows.n, EXCLUDED, dtype=decided.dtype)
-        codes[usable] = among
+        codes[usable] = LOCKED
+        codes[usable[rest]] = decided
         of_rows = []  # the fold of each row's entities, column by column: a row left out whose own agree fits there
         for column in rows.together():
             of_level = np.full(int(column.max()) + 1, EXCLUDED, dtype=codes.dtype)
