@@ -92,10 +92,10 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
              if look.information and isfinite(look.information) and look.bound is not None]  # fmt: skip
     if not looks:
         return float(stats.norm.isf(error))
-    mass, correlation = _density(tuple(looks)) * STEP, _alike(looks[-1][0], information)
+    mass, (correlation, spread) = _density(tuple(looks)) * STEP, _next_look(looks[-1][0], information)
 
     def too_much(bound: float) -> float:
-        return float(mass @ ndtr((correlation * GRID - bound) / _spread(correlation))) - error
+        return float(mass @ ndtr((correlation * GRID - bound) / spread)) - error
 
     alone = float(stats.norm.isf(error))  # what a look that has none before it asks for, which is never too little
     if too_much(LEAST) <= 0:
@@ -110,8 +110,7 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     if len(looks) == 1:
         density = np.asarray(stats.norm.pdf(GRID), dtype=np.float64)
     else:
-        correlation = _alike(looks[-2][0], information)
-        spread = _spread(correlation)
+        correlation, spread = _next_look(looks[-2][0], information)
         kernel = np.exp(-0.5 * np.square((GRID[:, None] - correlation * GRID[None, :]) / spread))
         density = kernel @ _density(looks[:-1]) * (STEP / spread / sqrt(2 * pi))
     # Of the point that stands for both sides of the bound, the share below it.
@@ -119,14 +118,12 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     return density * below
 
 
-def _alike(before: float, information: float) -> float:
+def _next_look(before: float, information: float) -> tuple[float, float]:
+    """Return how a look's statistic correlates with that of the look before, and its spread where that is known."""
     less, more = sorted((before, information))  # information may fall as well: rows are deleted
-    return sqrt(less / more)
-
-
-def _spread(correlation: float) -> float:
+    correlation = sqrt(less / more)
     # A kernel narrower than two points falls between them; a wider one takes looks for less alike, and asks for more.
-    return max(sqrt(1 - correlation**2), 2 * STEP)
+    return correlation, max(sqrt(1 - correlation**2), 2 * STEP)
 
 
 @dataclass(frozen=True)
@@ -229,9 +226,8 @@ def decide(
     information = 1 / compared.se**2 if compared.se else None
     bound = None if information is None or error <= 0 else bound_of(error, information, same_pair(earlier, pair))
     nominal = error if bound is None else float(stats.norm.sf(bound))
-    low = high = p = None
-    if compared.se is not None:
-        p = p_of(compared.difference, compared.se, compared.df)
+    low = high = None
+    p = None if compared.se is None else p_of(compared.difference, compared.se, compared.df)
     if compared.se is not None and nominal > 0:
         half = float(stats.t.isf(nominal, compared.df)) * compared.se
         low, high = compared.difference - half, compared.difference + half

@@ -146,8 +146,7 @@ def simplest_near_best(scores: ArrayLike, values: ArrayLike | None = None) -> tu
     if table.ndim != 2 or table.shape[1] < 2:
         raise ModelError(f"scores has the shape {table.shape}; pass configurations x splits, 2 splits or more.")
     means = table.mean(axis=1) if values is None else np.asarray(values, dtype=np.float64)
-    undefined = int(np.count_nonzero(~np.isfinite(np.column_stack([table, means])).all(axis=1)))
-    if undefined:
+    if undefined := int(np.count_nonzero(~np.isfinite(np.column_stack([table, means])).all(axis=1))):
         raise ModelError(f"scores of {undefined:,} configurations are not finite; leave those configurations out.")
     best = int(np.argmax(means))
     error = float(np.std(table[best], ddof=1)) / sqrt(table.shape[1])
@@ -242,10 +241,8 @@ def chosen_inside(
     """Return the configuration that ``choose`` takes by predictions of some rows, in which its fold is named."""
     evidences = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
     values = _values(evidences)
-    if not one_standard_error:
-        return int(np.argmax(values))
-    folds = [[one.score(part) for _, part in one.parts[0].groupby("fold")] for one in evidences]
-    if len(folds[0]) < 2 or not np.all(np.isfinite(folds)):
+    folds = [[one.score(part) for _, part in one.parts[0].groupby("fold")] for one in evidences if one_standard_error]
+    if not folds or len(folds[0]) < 2 or not np.all(np.isfinite(folds)):
         return int(np.argmax(values))
     return simplest_near_best(folds, values)[0]
 
@@ -263,8 +260,7 @@ def with_tested_past(pairs: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]
 def _values(evidences: Sequence[Evidence]) -> NDArray[np.float64]:
     """Return the pooled score of each; raises ModelError where one is undefined."""
     values = np.array([one.pooled for one in evidences])
-    if not np.all(np.isfinite(values)):
-        undefined = int(np.sum(~np.isfinite(values)))
+    if undefined := int(np.sum(~np.isfinite(values))):
         raise ModelError(f"{evidences[0].metric.name} is undefined for {undefined} configurations.")
     return values
 

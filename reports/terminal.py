@@ -1,7 +1,4 @@
-"""Pages and progress at a terminal; on anything else the same words without colour.
-
-Lines are as wide as the terminal; where nobody reads, as behind a pipe, as long as they are.
-"""
+"""Pages and progress at a terminal, in lines as wide as it is; behind a pipe the same in whole lines without colour."""
 
 from __future__ import annotations
 
@@ -106,8 +103,7 @@ class Words(Console):
         if page.tiles:
             self.tell([[each.value, "; ".join(filter(None, [each.label, each.note]))] for each in page.tiles], left=2)
         for section in (*page.sections, *(each for each in page.details if each.id in details)):
-            blocks = [block for block in section.blocks if isinstance(block, (Paragraph, Table))]
-            if blocks:
+            if blocks := [block for block in section.blocks if isinstance(block, (Paragraph, Table))]:
                 self.say(f"\n  {section.title}")
             for block in blocks:
                 if isinstance(block, Table):
@@ -124,10 +120,7 @@ class Words(Console):
             self.say(f"  page {place}")
 
     def show_header(self, header: Header, page: Path | None = None) -> None:
-        """Print a manifest's header: what was asked, its identity, and how many rows are where.
-
-        ``page``: where the page of the split was written.
-        """
+        """Print a manifest's header: what was asked, its identity, how many rows are where, and where its page is."""
         spec, kind = header["spec"], header["kind"]
         of = amount(header["n_rows"], "row"), amount(header["n_splits"], "draw" if kind == "draws" else "split")
         self.say(f"{header['name']} {header['version']}: {header['algorithm']['name']}, {', '.join(of)}", "bold")

@@ -102,8 +102,7 @@ page_of.register(Manifest, lambda manifest: top_of_split(manifest, measure(manif
 def _(balance: BalanceReport) -> Page:
     low, high = min(fold.rows for fold in balance.folds), max(fold.rows for fold in balance.folds)
     tiles = [Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", "rows in a test set")]
-    gap = target_gap(balance)
-    if gap is not None:
+    if (gap := target_gap(balance)) is not None:
         tiles.append(Tile(points(gap.largest), f"largest gap of {balance.target}", f"random splits: {gap.bound}"))
     section = Section("balance", "How even, in figures", balance_blocks(balance))
     lead = f"{amount(balance.n_rows, 'row')} in {amount(balance.n_splits, 'split')}."

@@ -169,8 +169,7 @@ def _from_rows(
     metric = evidence.metric
     if metric.of_single_rows:
         return Declined(metric.of_single_rows)
-    pooled = evidence.influence
-    if pooled is None:
+    if (pooled := evidence.influence) is None:
         return Declined(f"{metric.title} is undefined where some rows are left out; choose interval: bootstrap.")
     value, influence, of_row = pooled
     units = of_row if units is None else units

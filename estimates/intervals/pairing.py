@@ -39,8 +39,7 @@ class SharedRows:
     ) -> SharedRows:  # fmt: skip
         """Return those of two frames; arguments and errors are those of ``compare``."""
         for column in [*on, *([groups] if groups else [])]:
-            lack = [name for name, frame in zip(names, (a, b), strict=True) if column not in frame]
-            if lack:
+            if lack := [name for name, frame in zip(names, (a, b), strict=True) if column not in frame]:
                 both = ", ".join(str(name) for name in a if name in b)
                 has = "has" if len(lack) == 1 else "have"
                 raise ModelError(f"{' and '.join(lack)} {has} no column {column!r}; both have {both}.")
@@ -95,8 +94,7 @@ def paired(
     if not len(shared):
         raise ModelError(f"{names[0]} and {names[1]} share no row by {', '.join(on)}; compare runs of the same split.")
     left, right = left.loc[shared], right.loc[shared]
-    differ = int((left["y"].to_numpy() != right["y"].to_numpy()).sum())
-    if differ:
+    if differ := int((left["y"].to_numpy() != right["y"].to_numpy()).sum()):
         where = f"{differ:,} of {len(shared):,} shared rows"
         raise ModelError(f"the target differs in {where}; compare runs on the same data.")
     if "weight" in left and not left["weight"].groupby(level="repeat").any().all():
@@ -121,8 +119,7 @@ def _tested_often(frame: pd.DataFrame, by: list[str], name: str) -> bool:
     again = int(frame.duplicated(by).sum())
     if not again:
         return False
-    twice = int(frame.duplicated([*by, "fold"]).sum())
-    if twice:
+    if twice := int(frame.duplicated([*by, "fold"]).sum()):
         raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}, fold; a key names one row.")
     for column, what in TOLD_APART.items():
         others = again - int(frame.duplicated([*by, column]).sum()) if column in frame and column not in by else 0

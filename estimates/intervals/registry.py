@@ -124,8 +124,7 @@ def not_nestable(evidence: Evidence) -> str:
     k = evidence.parts[0]["fold"].nunique()
     if k < 3:
         return f"nested cross-validation needs 3 folds, and has {k}; choose auto."
-    fits = len(evidence.parts) * k * (k - 1) // 2
-    if fits > MOST_FITS:
+    if (fits := len(evidence.parts) * k * (k - 1) // 2) > MOST_FITS:
         what = f"of {k:,} folds asks for {fits:,} further fits, and {MOST_FITS:,} is the most"
         return f"nested cross-validation {what}; use fewer folds, or choose auto."
     return ""

@@ -107,9 +107,7 @@ def quick_r2(rows: Answered) -> float:
     if rows.n < 2:
         return float("nan")
     residual, total = float(squared(rows).sum()), float(np.square(rows.y - rows.y.mean()).sum())
-    if total == 0:
-        return float(residual == 0)  # scikit-learn's convention for a constant truth
-    return 1.0 - residual / total
+    return float(residual == 0) if total == 0 else 1.0 - residual / total
 
 
 def quick_rmse(rows: Answered) -> float:

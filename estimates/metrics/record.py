@@ -295,8 +295,7 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
     elif values.dtype.kind not in "biuf":
         values = values.astype(levels.dtype)
     at = np.minimum(np.searchsorted(levels, values), levels.size - 1)
-    other = np.flatnonzero(levels[at] != values)
-    if other.size:
+    if (other := np.flatnonzero(levels[at] != values)).size:
         of = f"{other.size:,} of {values.size:,} labels {'is' if other.size == 1 else 'are'} not among"
         what = f"{of} {describe_classes(levels)}, such as {shown(repr(values[other[0]].item()))}"
         raise ModelError(f"{what}; name every class that is predicted, or use a model that predicts no others.")

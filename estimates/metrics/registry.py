@@ -164,8 +164,7 @@ def no_information_rate(metric: str, rows: Answered, *, seed: int = 0) -> float:
     ``rows``: all rows, answered by the model that was fitted on them. Exact over all n x n pairs where the metric's
     record has a rate, else the mean over 100 seeded permutations of y. Source: Efron and Tibshirani (1997).
     """
-    rate = metric_of(metric).no_information
-    if rate is not None:
+    if (rate := metric_of(metric).no_information) is not None:
         return rate(rows)
     weights, stream = rows.weights, Stream(seed, NO_INFORMATION)
     orders = (stream.permutation(rows.n) for _ in range(100))

@@ -227,8 +227,7 @@ def reason_with_advice(X: pd.DataFrame, error: Exception) -> str:
         ("NaN", "Missing", X.isna(), "fill them in a pipeline, make_pipeline(SimpleImputer(), ...)"),
         ("inf", "Infinite", numbers.isin([np.inf, -np.inf]), "correct or drop those rows"),
     ):
-        names = [str(name) for name in holed if holed[name].any()]
-        if word in str(error) and names:
+        if word in str(error) and (names := [str(name) for name in holed if holed[name].any()]):
             listing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             others = "exclude what holds them, or leave the model out: the default model takes them as they are"
             return f"{reason} {what} values are in {listing}: {way}, {others}"

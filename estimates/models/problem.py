@@ -28,8 +28,7 @@ MISSING, FILL = "missing (None or NaN)", "drop or fill those rows first"
 
 def require_in_no_row(wrong: NDArray[np.bool_], what: str, remedy: str) -> None:
     """Raise ModelError that says in which rows a column is ``what``, and the remedy, where it is so in any."""
-    rows = np.flatnonzero(wrong)
-    if rows.size:
+    if (rows := np.flatnonzero(wrong)).size:
         raise ModelError(f"{what} in {rows.size:,} of {wrong.size:,} rows (first at {first_rows(rows)}); {remedy}.")
 
 
@@ -77,8 +76,7 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
         column = column.astype(column.cat.categories.dtype if column.notna().all() else object)
     y = plain_numbers(column) if kind_of(column) == "number" else column.to_numpy(dtype=object)
     if y.dtype.kind == "f":
-        beyond = int(np.count_nonzero(np.abs(y) >= 2.0**53))
-        if beyond:  # where two classes may be one number
+        if beyond := int(np.count_nonzero(np.abs(y) >= 2.0**53)):  # where two classes may be one number
             raise ModelError(f"target {column.name!r} is infinite or beyond 2**53 in {beyond:,} rows; correct those.")
         if np.any(y != np.floor(y)):
             what = f"holds {np.unique(y).size:,} different fractional numbers, and classification needs classes"
@@ -174,9 +172,7 @@ class Problem:
     @cached_property
     def array(self) -> NDArray[Any] | None:
         """The features as one array of numbers, or None where some are categories or text."""
-        if self.encoded:
-            return None
-        return self.X.to_numpy(dtype=np.result_type(*self.X.dtypes))
+        return None if self.encoded else self.X.to_numpy(dtype=np.result_type(*self.X.dtypes))
 
     @classmethod
     def of(
@@ -236,10 +232,7 @@ class Problem:
         return named_for([name], self.task, self.classes, self.model.positive)[0]
 
     def judged_by(self, metric: str | None) -> tuple[ModelSpec, str]:
-        """Return the model, scored by ``metric`` as well, and its name for this target: by default the model's first.
-
-        Raises ModelError for one that cannot score the target.
-        """
+        """Return the model, scored by ``metric`` as well (by default its first), and that one's name, or ModelError."""
         name = self.model.metrics[0] if metric is None else self.metric(metric)
         return self.model.with_metric(name), name
 

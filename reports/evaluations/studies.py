@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,11 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
     if "way" in study:
         rows = []
         for row in study.to_dict("records"):
-            ratios = chain.from_iterable(_with_ends(row, name) for name in RATIOS)
-            rows.append([metric_of(row["metric"]).title, row["way"], *ratios])
+            rows.append([metric_of(row["metric"]).title, row["way"]])
+            for name in RATIOS:
+                low, high = ratio_ends(float(row[name]), int(row["partitions"]))
+                interval = "" if row["way"] == "random" or np.isnan(low) else f"{low:.2f} to {high:.2f}"
+                rows[-1] += [number(row[name]), interval]
         head = ["metric", "way", *(column for name in RATIOS.values() for column in (name, "95 %"))]
         title, meaning = "Ways of stratifying", VARIANCE
         details = Section("ratios", "Every ratio", [Table("Variance beside random folds", rows, head)])
@@ -99,11 +102,6 @@ def segments_page(name: str, metric: str, segments: Sequence[Segment]) -> Page:
     table = Table("Every segment", scored, head)
     sections = [Section("segments", "Every segment", [table])] if scored else []
     return Page(name, verdict, lead, findings=remarks("warning", failed), sections=sections, footer=Origin().words())
-
-
-def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:
-    low, high = ratio_ends(float(row[name]), int(row["partitions"]))
-    return [number(row[name]), "" if row["way"] == "random" or np.isnan(low) else f"{low:.2f} to {high:.2f}"]
 
 
 def _curve(metric: str, part: pd.DataFrame) -> Picture:

@@ -202,10 +202,8 @@ def _dates(seen: SplitData) -> list[tuple[float, str]] | None:
     places = np.linspace(0, seen.order.size - 1, 6).astype(np.int64)
     moments = zip(places.tolist(), seen.time.values[seen.order[places]], strict=True)
     kind = seen.time.values.dtype.kind
-    ticks = []
-    for at, moment in moments:
-        ticks.append((float(at), short(float(moment)) if kind in "iuf" else str(moment)[: 10 if kind == "M" else None]))
-    return ticks
+    return [(float(at), short(float(moment)) if kind in "iuf" else str(moment)[: 10 if kind == "M" else None])
+            for at, moment in moments]  # fmt: skip
 
 
 def _runs(into: Cells, kinds: list[str], edges: NDArray[np.int64], low: float, high: float) -> None:
@@ -291,8 +289,7 @@ def grown_balance(seen: SplitData) -> Picture:
         (-0.5, len(sizes) - 0.5), (0, top * 1.15), height=200, x_ticks=_versions(seen, len(sizes)),
     )  # fmt: skip
     for colour, (line, words) in enumerate(((sizes, "fold size (%)"), (gaps, "target (points)"))):
-        values = [(float(g), 100 * value) for g, value in enumerate(line) if value is not None]
-        if values:
+        if values := [(float(g), 100 * value) for g, value in enumerate(line) if value is not None]:
             picture.series([(g, value, f"{words}: {value:.2f}") for g, value in values], colour, words)
     return picture
 
