@@ -292,12 +292,9 @@ class SplitSpec(Strict):
         # So a parameter that a later version adds changes no identity while it has its default.
         changed = {name: value for name, value in params.items() if name != "random_state" and value != defaults[name]}
         decided = {
-            "columns": self.columns.model_dump(exclude_defaults=True),
-            "types": dict(sorted(types.items())),
-            "strategy": self.strategy,
-            "params": changed,
-            "seed": self.seed,
-        }
+            "columns": self.columns.model_dump(exclude_defaults=True), "types": dict(sorted(types.items())),
+            "strategy": self.strategy, "params": changed, "seed": self.seed,
+        }  # fmt: skip
         if self.holdout:
             # How often it may be looked at, and what is told then, moves no row.
             decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})

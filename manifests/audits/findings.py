@@ -285,11 +285,17 @@ def judged(
         elif outcome is None or (gate.limit is not None and outcome.figure <= gate.limit):
             passed[name] = outcome.message if outcome else ""
         else:
-            finding = _finding(name, gate, priced(outcome) if priced else outcome)
-            if reason := (reasons or {}).get(name):
-                ignored.append(finding.model_copy(update={"reason": reason, "gate": "passed"}))
-            else:
-                findings.append(finding)
+            fact = priced(outcome) if priced else outcome
+            ran = not isnan(fact.figure)
+            failed = (gate.fails or fact.fails) and not (ran and gate.limit is None)
+            severity: Any = "error" if failed else "note" if gate.limit is None or fact.harmless else "warning"
+            reason = (reasons or {}).get(name, "")
+            finding = Finding(
+                check=name, code=gate.code, severity=severity, gate="failed" if failed and not reason else "passed",
+                message=fact.message, figure=float(fact.figure) if ran else None, limit=gate.limit, ran=ran,
+                figures=fact.figures, reason=reason,
+            )  # fmt: skip
+            (ignored if reason else findings).append(finding)
     return Audit(
         name=manifest.name, version=manifest.version, split_id=manifest.split_id, n_rows=n_rows, features=features,
         failed=[finding.check for finding in findings if finding.gate == "failed"],
@@ -315,13 +321,3 @@ def _outcome(name: str, check: Callable[[], Outcome]) -> Outcome | NotAsked:
         place = f"{type(error).__name__} in {PurePath(at.filename).name}, line {at.lineno}"
         reason = f"{place}, which is a defect of evenfold; please report it."
     return Found(float("nan"), f"{name} could not run: {reason}")
-
-
-def _finding(name: str, gate: Gate, fact: Found) -> Finding:
-    ran = not isnan(fact.figure)
-    failed = (gate.fails or fact.fails) and not (ran and gate.limit is None)
-    severity: Any = "error" if failed else "note" if gate.limit is None or fact.harmless else "warning"
-    return Finding(
-        check=name, code=gate.code, severity=severity, gate="failed" if failed else "passed", ran=ran,
-        limit=gate.limit, message=fact.message, figure=float(fact.figure) if ran else None, figures=fact.figures,
-    )  # fmt: skip
