@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import isfinite, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -130,6 +130,37 @@ def compare_same(before: pd.DataFrame, after: pd.DataFrame, metric: str, on: lis
         return compare(before.merge(same, on=by), after.merge(same, on=by), metric, on=on)
     except (ModelError, ValueError, TypeError, KeyError):  # of other types than they were: nothing to pair
         return None
+
+
+@dataclass(frozen=True)
+class RecordedScore:
+    """The score of a version's recipe: a metric by a method, and its interval where it had one."""
+
+    metric: str
+    method: str
+    value: float
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def fall(self, now: Estimate, same: Comparison | None) -> tuple[float, str, dict[str, float]] | None:
+        """Return how far a refit fell below it, in what chance may take off it, in a sentence, and in figures.
+
+        ``same``: both on the same rows. None: the estimate is another, or no number says what chance may take.
+        """
+        spread = nan if self.sd is None else self.sd
+        half, why = 2 * spread, "twice the spread of the champion's splits, with no interval,"
+        if self.low is not None and self.high is not None:
+            half, why = (self.high - self.low) / 2, "half the width of the champion's recorded interval"
+        if (self.metric, self.method) != (now.metric, now.method) or not isfinite(half + self.value):
+            return None
+        pair, where = (self.value, now.value), "on all rows of each, for none could be paired,"
+        if same is not None:
+            pair, where = (same.a, same.b), f"on the {same.n_rows:,} rows that both tested"
+        title, fell = metric_of(self.metric), pair[0] - pair[1]
+        figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
+        words = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
+        return max(figure, 0.0), f"{words}; {why} is {half:.3g}.", {"fell": fell, "half_width": half}
 
 
 def apparent_of(a: Sequence[Estimate], b: Sequence[Estimate], metric: str) -> tuple[float, float] | None:

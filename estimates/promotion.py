@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
-from math import isclose, isfinite, nan, pi, sqrt
+from math import isclose, isfinite, pi, sqrt
 from typing import Annotated, Literal
 
 import numpy as np
@@ -167,25 +167,6 @@ class Decision:
             if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
                 apart.append(f"{field} {was} then and {now} now")
         return apart
-
-
-@dataclass(frozen=True)
-class RecordedScore:
-    """The score of a version's recipe: a metric by a method, and its interval where it had one."""
-
-    metric: str
-    method: str
-    value: float
-    sd: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def tolerance(self) -> tuple[float, str]:
-        """The most that chance may take off it, NaN where no number says it, and what that is in words."""
-        if self.low is not None and self.high is not None:
-            return (self.high - self.low) / 2, "half the width of the champion's recorded interval"
-        return 2 * (nan if self.sd is None else self.sd), "twice the spread of the champion's splits, with no interval,"
 
 
 def without_champion(metric: str, why: str) -> Decision:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
@@ -164,9 +163,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     return _committed(course, held, outcome, register)
 
 
-def _committed(
-    course: Course, held: Opened, outcome: Retraining, register: Callable[..., Registered] | None
-) -> Retraining:
+def _committed(course: Course, held: Opened, outcome: Retraining, register: partial[Registered] | None) -> Retraining:
     """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it.
 
     A person is asked before where that is asked for; raises GateError for a no, or no answer in time.

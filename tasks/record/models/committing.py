@@ -134,8 +134,7 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
     # A run that is FINISHED has promoted already: whoever serves instead by now was put there since.
     if decision and decision.promote and run.info.status != "FINISHED":
         with model.alone(), suppress(ChampionChangedError):  # then it stays beside the other, as what was not promoted
-            model.require_champion(decision, signed[0])
-            model.make_champion(str(signed[0].version))
+            model.make_champion(signed[0], decision)
     _finish(home, place)
 
 

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import fitted, metric_of
+from evenfold.estimates import fitted
 from evenfold.estimates.comparison import compare_same
 from evenfold.estimates.intervals.months import Judgement, Month, earlier_months, judge, month_in
 from evenfold.estimates.metrics.record import Responses
@@ -60,8 +59,7 @@ def check_model(winner: Measured, final: FinalModel, champion: Champion | None, 
         "constant_predictions": lambda: _constant(champion, recorded, rows, predicted),
         "level_gap": lambda: gap_of_levels(winner.levels, metric),
     }
-    limits = gates_with(winner.split.limits, MODEL_GATES)
-    return judged(limits, checks, manifest, n_rows=int(rows.size), features=list(problem.features))
+    return judged(gates_with(winner.split.limits, MODEL_GATES), checks, manifest, rows.size, list(problem.features))
 
 
 def _lower_score(
@@ -70,21 +68,12 @@ def _lower_score(
     """Compare the score with the champion's on the rows that both tested, or else on all of each."""
     if champion is None or not work.problem.model.trains_like(champion.model):
         raise NotAsked("the recipe is not the champion's")
-    for now, before in product(winner.estimates, Tags.model_validate(champion.tags).scores):
-        half, why = before.tolerance
-        if metric == now.metric == before.metric and now.method == before.method and np.isfinite(half + before.value):
-            break
-    else:
-        raise NotAsked(f"the champion's {metric} was not recorded with an interval")
-    pair, where, same = (before.value, now.value), "on all rows of each, for none could be paired,", None
+    same = None
     if recorded is not None and winner.split.kind != "draws":
         same = compare_same(recorded.predictions, kept_scores(winner.split, work), metric, recorded.key)
-    if same is not None:
-        pair, where = (same.a, same.b), f"on the {same.n_rows:,} rows that both tested"
-    title, fell = metric_of(metric), pair[0] - pair[1]
-    figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
-    sentence = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
-    return Found(max(figure, 0.0), f"{sentence}; {why} is {half:.3g}.", {"fell": fell, "half_width": half})
+    scores = Tags.model_validate(champion.tags).scores
+    falls = (before.fall(now, same) for now in winner.estimates for before in scores if now.metric == metric)
+    return Found(*needed(next(filter(None, falls), None), f"the champion's {metric} was not recorded with an interval"))
 
 
 def _share(odd: Any, what: str) -> Outcome:

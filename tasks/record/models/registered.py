@@ -128,9 +128,10 @@ class RegisteredModel:
                 f"the champion of {self.name} is version {now or 'none'} by now, and {before} was compared with."
             )
 
-    def make_champion(self, version: str) -> None:
-        """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
-        before = self.aliases.get(CHAMPION)
+    def make_champion(self, own: ModelVersion, decision: Decision | None) -> None:
+        """Make a version champion, as ``require_champion`` allows, and who was it the previous one; twice is once."""
+        self.require_champion(decision, own)
+        version, before = str(own.version), self.aliases.get(CHAMPION)
         if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
             self.client.set_model_version_tag(self.name, version, REPLACES, before)
         self.put_aliases(version)
@@ -188,11 +189,8 @@ def read_champion(split: SplitRef, name: str = "") -> Champion | None:
 
 def champion_of(name: str) -> Champion | None:
     """Return the champion of a registered name, as ``read_champion`` does; looking for it makes no store."""
-    if not Home.here().is_recorded:
-        return None
-    model = RegisteredModel(Tracker(Home.here()), name)
-    number = model.aliases.get(CHAMPION)
-    if number is None:
+    model = RegisteredModel(Tracker(Home.here()), name) if Home.here().is_recorded else None
+    if model is None or (number := model.aliases.get(CHAMPION)) is None:
         return None
     version = model.client.get_model_version(name, number)
     require_signed_version(version)

@@ -222,8 +222,7 @@ def register_model(
         versions.sign_version(client, version, tags)  # as what we made: one that is something else stays refused
         number = str(version.version)
         if promote:
-            registered.require_champion(decision, version)
-            registered.make_champion(number)
+            registered.make_champion(version, decision)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
     uri = f"models:/{name}/{number}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenfold.estimates import Decision, ModelSpec, Problem
-from evenfold.estimates.promotion import RecordedScore
+from evenfold.estimates.comparison import RecordedScore
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters.errors import SplitError, is_deployed
 from evenfold.splitters.naming import changed, distribution_of, installed
@@ -37,8 +37,7 @@ EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the e
 ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: who said yes or no, and why
 # At a version: its signatures, each by a tag of its own, for several homes may sign; whose place it took as champion;
 # who withdrew it, and why. These come later, and are not signed.
-SIGNATURE, REPLACES, WITHDRAWN = "evenfold.signature", "evenfold.replaces", "evenfold.withdrawn"
-LATER = SIGNATURE, REPLACES, WITHDRAWN
+LATER = SIGNATURE, REPLACES, WITHDRAWN = "evenfold.signature", "evenfold.replaces", "evenfold.withdrawn"
 
 
 class Tags(Outcome):
@@ -159,13 +158,13 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
         raise SplitError("evenfold trust is a person's word at a terminal, and a deployed run has none to give.")
     registered = version_named(tracker, f"models:/{name}/{version}")
     digest, recipe = "", Tags.of(registered.tags, f"version {version} of {name}").model
-    with suppress(Exception):  # its files are gone, or are none that is ever loaded
+    # Its files may be gone, or be none that is ever loaded.
+    with suppress(Exception), tempfile.TemporaryDirectory() as folder, in_silence():
         # MLflow looks a models:/ URI up in the store of the process, which is the user's.
         where = str(tracker.client.get_model_version_download_uri(name, version))
-        with tempfile.TemporaryDirectory() as folder, in_silence():
-            place = download_artifacts(where, dst_path=folder, tracking_uri=tracker.client.tracking_uri)
-            (file,) = Path(place).rglob("*.skops")
-            digest = sha256(file)
+        place = download_artifacts(where, dst_path=folder, tracking_uri=tracker.client.tracking_uri)
+        (file,) = Path(place).rglob("*.skops")
+        digest = sha256(file)
     evaluated = None
     with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of a run that is gone, or none of ours
         content, signed = tracker.read_signed(registered.tags[EVALUATION], RECIPE)
