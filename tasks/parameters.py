@@ -107,15 +107,13 @@ def _metrics(metrics: Any) -> Any:
 SeveralNames = str | Sequence[str]
 
 Data = Annotated[
-    Any,
-    run("Parquet or CSV file, a folder or a glob of them; in Python also a frame.", argument="FILE"),
+    Any, run("Parquet or CSV file, a folder or a glob of them; in Python also a frame.", argument="FILE"),
     WithJsonSchema({"type": "string"}),
-]
+]  # fmt: skip
 Folder = Annotated[
-    "str | SkipJsonSchema[Any]",
-    BeforeValidator(_folder),
+    "str | SkipJsonSchema[Any]", BeforeValidator(_folder),
     run("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
-]
+]  # fmt: skip
 Target = Annotated[str | None, column("Column to predict.")]
 SomeNames = Annotated[SeveralNames | None, BeforeValidator(lambda names: [names] if isinstance(names, str) else names)]
 Group = Annotated[SomeNames, column("Column whose rows stay together; repeat for several, whose rows share any.")]
@@ -134,64 +132,41 @@ Spec = Annotated[
 Model = Annotated[
     "ModelSpec | SkipJsonSchema[Any] | str | None",
     BeforeValidator(lambda model: None if model is None else estimates.ModelSpec.of(model)),
-    model(
-        "Import path of an estimator, or a YAML or JSON file; in Python also the estimator itself. What is given "
-        "beside it is put over it.",
-        "NAME or PATH",
-    ),
-]
+    model("Import path of an estimator, or a YAML or JSON file; in Python also the estimator itself. What is given "
+          "beside it is put over it.", "NAME or PATH"),
+]  # fmt: skip
 Strategy = Annotated[
-    "SkipJsonSchema[Any] | str | None",
-    BeforeValidator(_strategy),
-    split(
-        "A strategy, or module:Name of your own; chosen from the columns if left out. In Python also the strategy "
-        "itself, a splitter of scikit-learn, or pairs of (train, test) positions.",
-        "NAME",
-    ),
-]
+    "SkipJsonSchema[Any] | str | None", BeforeValidator(_strategy),
+    split("A strategy, or module:Name of your own; chosen from the columns if left out. In Python also the strategy "
+          "itself, a splitter of scikit-learn, or pairs of (train, test) positions.", "NAME"),
+]  # fmt: skip
 Metrics = Annotated[
-    SeveralNames | SkipJsonSchema[Any] | None,
-    BeforeValidator(_metrics),
-    model(
-        "A scikit-learn scorer, or module:name of your own; repeat for several. In Python also a scorer or a function "
-        "of (y_true, y_pred) itself.",
-        "NAME",
-        names=("--metric",),
-    ),
-]
+    SeveralNames | SkipJsonSchema[Any] | None, BeforeValidator(_metrics),
+    model("A scikit-learn scorer, or module:name of your own; repeat for several. In Python also a scorer or a "
+          "function of (y_true, y_pred) itself.", "NAME", names=("--metric",)),
+]  # fmt: skip
 Build = Annotated[
-    "SkipJsonSchema[Any] | str | None",
-    BeforeValidator(_build),
-    model(
-        "Import path of the function that builds features, build(train, test) or build(frame), which the audit then "
-        "asks by changing its input; in Python also the function itself.",
-        "NAME",
-    ),
-]
+    "SkipJsonSchema[Any] | str | None", BeforeValidator(_build),
+    model("Import path of the function that builds features, build(train, test) or build(frame), which the audit then "
+          "asks by changing its input; in Python also the function itself.", "NAME"),
+]  # fmt: skip
 Intervals = Annotated[
     Literal["auto", "bootstrap", "corrected_t", "nested", "none"],
     model("How intervals are made; nested asks for further fits.", "METHOD", default="auto"),
 ]
 Level = Annotated[
-    float,
-    Field(gt=0, lt=1),
+    float, Field(gt=0, lt=1),
     model("Share of the cases in which an interval is to hold the truth.", "SHARE", default=0.95),
-]
+]  # fmt: skip
 Repeats = Annotated[
-    Literal["auto"] | int,
-    BeforeValidator(repeats_of),
-    run(
-        "Repeats of the folds to compare on: auto takes up to 10 that cost up to a minute of fits, 1 those "
-        "that were recorded.",
-        "auto or N",
-        default="auto",
-    ),
-]
+    Literal["auto"] | int, BeforeValidator(repeats_of),
+    run("Repeats of the folds to compare on: auto takes up to 10 that cost up to a minute of fits, 1 those "
+        "that were recorded.", "auto or N", default="auto"),
+]  # fmt: skip
 TimeLimit = Annotated[
-    float | None,
-    Field(gt=0),
+    float | None, Field(gt=0),
     run("Seconds after which a fit is stopped; each has a process of its own then.", "SECONDS"),
-]
+]  # fmt: skip
 LogModels = Annotated[
     Literal["none", "final", "all"],
     output("Models in MLflow: one of all rows, or one per fold as well; each is one more fit.", default="none"),
@@ -210,23 +185,20 @@ Memory = Annotated[
 ]
 OnRefused = Annotated[
     Literal["stop", "new_major"],
-    split(
-        "Where rows cannot join the champion's split: stop, or take another, which forgets the tested.", default="stop"
-    ),
-]
+    split("Where rows cannot join the champion's split: stop, or take another, which forgets the tested.",
+          default="stop"),
+]  # fmt: skip
 Merged = Annotated[
     Literal["quarantine", "accept"], data("What happens to rows of groups that became one.", default="quarantine")
 ]
 Grid = Annotated[
-    "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]",
-    BeforeValidator(_grid),
+    "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]", BeforeValidator(_grid),
     model("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH"),
-]
+]  # fmt: skip
 Metric = Annotated[
-    "str | SkipJsonSchema[Any] | None",
-    BeforeValidator(_metric),
+    "str | SkipJsonSchema[Any] | None", BeforeValidator(_metric),
     run("The scorer that decides; the model's first if left out.", hidden=True),
-]
+]  # fmt: skip
 
 
 def _of_a_model(name: str | None) -> str | None:

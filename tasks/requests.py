@@ -75,11 +75,9 @@ class SpecFields(TypedDict, total=False):
     holdout: Annotated[float | None, of.split("Share of the rows to lock away as a test part.", "SHARE")]
     missing_target: Annotated[
         Literal["stop", "wait"] | None,
-        of.data(
-            "Rows without a target: stop, or let them wait outside of every split; extend lets them in once "
-            "they have one.  [default: stop]"
-        ),
-    ]
+        of.data("Rows without a target: stop, or let them wait outside of every split; extend lets them in once "
+                "they have one.  [default: stop]"),
+    ]  # fmt: skip
     missing_group: Annotated[
         Literal["refuse", "alone"] | None,
         of.data("Rows without a group: refuse, or each is a group of its own.  [default: refuse]"),
@@ -98,10 +96,9 @@ class RecipeFields(TypedDict, total=False):
 
     model_params: Annotated[
         Mapping[str, Any] | None,
-        mapping(
-            "--model-param", "NAME=JSON", "alpha=1", "A parameter of the estimator, as NAME=JSON; repeatable.", "Model"
-        ),
-    ]
+        mapping("--model-param", "NAME=JSON", "alpha=1", "A parameter of the estimator, as NAME=JSON; repeatable.",
+                "Model"),
+    ]  # fmt: skip
     metrics: of.Metrics
     features: Annotated[SomeNames, of.model("A column to learn from; repeat for several.", "COLUMN")]
     exclude: Annotated[SomeNames, of.model("A column not to learn from; repeat for several.", "COLUMN")]
@@ -203,10 +200,9 @@ class ExtendFields(TypedDict, total=False):
     batch: Annotated[bool, of.data("The data hold new rows only, not the whole table.", default=False)]
     merged: of.Merged
     max_missing: Annotated[
-        float,
-        Field(ge=0, le=1),
+        float, Field(ge=0, le=1),
         of.data("Share of the known rows that may be missing; more is refused.", "SHARE", default=0.1),
-    ]
+    ]  # fmt: skip
     memory: of.Memory
     engine: of.Engine
 
@@ -221,22 +217,17 @@ class DecideFields(TypedDict, total=False):
     on_refused: of.OnRefused
     on_unclear: Annotated[
         Literal["commit", "stop", "ask"],
-        of.split(
-            "Where nothing can tell whether the new rows are sound: let them in with a warning, stop, or ask a person, "
-            "also about warnings.",
-            default="commit",
-        ),
-    ]
+        of.split("Where nothing can tell whether the new rows are sound: let them in with a warning, stop, or ask a "
+                 "person, also about warnings.", default="commit"),
+    ]  # fmt: skip
     ask_above: Annotated[
-        float | None,
-        Field(ge=0, allow_inf_nan=False),
+        float | None, Field(ge=0, allow_inf_nan=False),
         of.split("With --on-unclear ask: ask about a candidate that is better by more than this.", "NUMBER"),
-    ]
+    ]  # fmt: skip
     answer_within: Annotated[
-        float,
-        Field(gt=0, le=8_760),
+        float, Field(gt=0, le=8_760),
         of.split("Hours to wait for an answer; without one it is refused.", "HOURS", default=72.0),
-    ]
+    ]  # fmt: skip
 
 
 class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFields, DecideFields, total=False):
@@ -273,10 +264,9 @@ class CompareFields(TypedDict, total=False):
 
     level: of.Level
     margin: Annotated[
-        float,
-        Field(ge=0, allow_inf_nan=False),
+        float, Field(ge=0, allow_inf_nan=False),
         of.model("Difference of scores that does not matter.", "NUMBER", default=0.0),
-    ]
+    ]  # fmt: skip
     repeats: of.Repeats
     engine: of.Engine
 
