@@ -23,7 +23,6 @@ from evenfold.tasks.runtime.home import prepare_environment
 from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals, outage_of
 
 import evenfold
-from evenfold import flows
 
 app = typer.Typer(
     help="Split data once, provably; train a model per fold; record honest scores.",
@@ -56,7 +55,7 @@ def _flow(declared: Callable[..., Any]) -> Callable[..., Answer]:
     """Return the function of a flow's command: it runs the flow."""
 
     def run(**arguments: Any) -> Answer:
-        return Answer(getattr(flows, declared.__name__)(**arguments))
+        return Answer(getattr(evenfold.flows, declared.__name__)(**arguments))
 
     paragraphs = (inspect.getdoc(declared) or "").split("\n\n")  # between the first and the example: of Python
     run.__name__, run.__doc__ = declared.__name__, "\n\n".join([paragraphs[0], paragraphs[-1]])

@@ -12,7 +12,6 @@ from evenfold.estimates import Comparison, EvaluationError, ModelError
 from evenfold.estimates.intervals.pairing import classes_of
 from evenfold.estimates.metrics.scoring import is_trusted
 from evenfold.estimates.models.estimators import named_for
-from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
 from evenfold.tasks.record import reading
@@ -44,14 +43,13 @@ def compare(request: Request) -> list[Comparison]:
     of_a, of_b = (reading.metrics_in(side.params) for side in (pair.a, pair.b))
     metrics = [metric for metric in of_a if metric in of_b and is_trusted(metric)]  # recorded names are complete
     if request.metrics:
-        side, params = pair.a, pair.a.params
-        task: Task = "regression" if params.get("model.task") == "regression" else "classification"
-        rows, names = side.predictions, (side.name, side.name)
-        classes = () if task == "regression" else classes_of("accuracy", rows, rows, names)
-        positive: str | bool | None = params.get("model.positive")
+        side, numbers = pair.a, pair.a.params.get("model.task") == "regression"
+        classes = () if numbers else classes_of("accuracy", side.predictions, side.predictions, (side.name, side.name))
+        positive: str | bool | None = side.params.get("model.positive")
         if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
             positive = positive == "True"
-        metrics = list(dict.fromkeys(named_for(request.metrics, task, classes, positive)))
+        wanted = named_for(request.metrics, "regression" if numbers else "classification", classes, positive)
+        metrics = list(dict.fromkeys(wanted))
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     a, b, repeat_notes = pair.predictions()

@@ -16,16 +16,14 @@ from evenfold.manifests import Audit, from_anywhere
 from evenfold.manifests.spec import name_like
 from evenfold.reports.evaluations.studies import Segment
 from evenfold.reports.evaluations.words import failure_of
-from evenfold.tasks import scores, steps
+from evenfold.tasks import Evaluated, FitResult, Home, SplitRef, audit_split, data_reference, scores
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
-from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, SplitRef
+from evenfold.tasks.outcomes import FoldState
 from evenfold.tasks.parameters import Data, Model, Spec
 from evenfold.tasks.record import evaluations, studies
 from evenfold.tasks.requests import EvaluateFields, ScoreFields
-from evenfold.tasks.runtime.home import Home, data_reference
 from evenfold.tasks.runtime.progress import say, saying
-from evenfold.tasks.splits import audit_split
-from evenfold.tasks.steps import finished_each, run
+from evenfold.tasks.steps import Finished, finished_each, happened, run, tell, under_prefect, workers_at_once
 from evenfold.tasks.work import further_pairs, work_of
 
 from . import definitions
@@ -34,7 +32,7 @@ from .outcomes import Evaluation, GateError, Segments, SplitOutcome
 from .requests import Request, checked, require_used
 from .splitting import split_of
 
-Outcomes = Iterator[tuple[int, steps.Finished[FitResult]]]  # of fits as they finish, each with its number
+Outcomes = Iterator[tuple[int, Finished[FitResult]]]  # of fits as they finish, each with its number
 SHORT_SECONDS = 1.0  # the cost of a task run, some 50 ms, is less than a twentieth of a longer fit
 BLOCK_SECONDS = 4.0  # a hundredth is the task run's, and what is under way is told as often
 APART_SECONDS = 10.0  # of short fits, for which plain starts processes: they take 3 seconds to import what fits need
@@ -84,7 +82,7 @@ class Fits:
         """Return the results of outcomes, each of ``sizes`` fits, in the splits' order; note all states and errors."""
         n_done = self.n_fits
         total = n_done + sum(sizes) + to_come
-        came: dict[int, steps.Finished[FitResult]] = {}
+        came: dict[int, Finished[FitResult]] = {}
         say("fitting models", n_done, total)
         for number, done in outcomes:
             came[number] = done
@@ -135,7 +133,7 @@ def _each(fits: Fits, n: int, of: str | int, seconds: float | None = None) -> Ou
     ``seconds``: what one takes; without it, the first to finish says so. Without Prefect a block is for a process,
     where fits are worth its start: of threads that need the interpreter one waits for another.
     """
-    numbers, workers, plain = list(range(n)), steps.workers_at_once(), not steps.under_prefect()
+    numbers, workers, plain = list(range(n)), workers_at_once(), not under_prefect()
 
     def alone(numbers: list[int]) -> Outcomes:
         calls = [(fits.split, i, fits.model) for i in numbers]
@@ -267,7 +265,7 @@ def stop_where_failed(audit: Audit, what: str, gates: bool | None = None) -> Non
 
 def refused(split: str, words: str) -> GateError:
     """Return the error of what is refused, which Prefect is told as well."""
-    steps.happened("audit.failed", split, words)
+    happened("audit.failed", split, words)
     return GateError(words)
 
 
@@ -295,7 +293,7 @@ def evaluated(split: SplitOutcome, recipe: ModelSpec, request: Request) -> Evalu
         raise EvaluationError(fits.failure)
     counts = {"n_fits": fits.n_fits, "n_cached": fits.n_cached, "states": states, "since": record.since}
     evaluation = _evaluation(split, outcome, record.run_id, started, **counts)
-    steps.tell([evaluation.summary, *([f"{record.since}."] if record.since else [])])
+    tell([evaluation.summary, *([f"{record.since}."] if record.since else [])])
     return evaluation
 
 

@@ -15,14 +15,13 @@ from evenfold.estimates.folds import estimate_of_one_model
 from evenfold.estimates.metrics.record import Responses, confidence
 from evenfold.estimates.models.encoding import later_features
 from evenfold.estimates.models.fit import defined_scores, predictions_of, reason_with_advice
-from evenfold.manifests import StoredManifest, from_anywhere, read_table, require_columns
+from evenfold.manifests import StoredManifest, digest_json, from_anywhere, read_table, require_columns
 from evenfold.manifests.balance import kept_together
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.read import stamp
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.splitters.errors import SplitError, cause_of, listed
 from evenfold.splitters.naming import changed
-from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final
 from evenfold.tasks.record.models.versions import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe

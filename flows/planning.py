@@ -11,11 +11,10 @@ from typing import Any
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import from_anywhere
 from evenfold.splitters.errors import amount
-from evenfold.tasks import plans
-from evenfold.tasks.outcomes import FoldState, SplitRef
+from evenfold.tasks import Home, SplitRef, plans
+from evenfold.tasks.outcomes import FoldState
 from evenfold.tasks.record.reading import finished_record, preimage_of_record
 from evenfold.tasks.requests import flat
-from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.store import Preimage, nearest, ready
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of

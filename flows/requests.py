@@ -12,9 +12,8 @@ from evenfold.estimates.models.problem import predicts_classes
 from evenfold.manifests import SplitSpec, explain, from_anywhere, read_manifest, specification
 from evenfold.manifests.plan import check_columns, default_strategy
 from evenfold.splitters.errors import EvenfoldError, SplitError, listed, verb
-from evenfold.tasks import parameters, requests as groups
+from evenfold.tasks import Home, data_reference, parameters, requests as groups
 from evenfold.tasks.plans import require_splittable
-from evenfold.tasks.runtime.home import Home, data_reference
 from evenfold.tasks.work import check_model
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 

@@ -9,13 +9,11 @@ from evenfold.manifests import BalanceReport, Manifest, StoredManifest, from_any
 from evenfold.manifests.exchange.adopt import given_folds
 from evenfold.manifests.plan import check_columns
 from evenfold.manifests.store.stored import require_memory
-from evenfold.tasks import splits
-from evenfold.tasks.outcomes import Growth, SplitRef
+from evenfold.tasks import Growth, Settings, SplitRef, prepare_environment, splits
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
 from evenfold.tasks.plans import forget_plans, require_splittable, split_in
 from evenfold.tasks.record.splits import balance_of, read_split, record_split, split_run_of
 from evenfold.tasks.requests import AdoptFields, flat
-from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.steps import finished, happened, run, tell
 

@@ -11,8 +11,7 @@ from evenfold.estimates import Choice, EvaluationError, choose, choose_by_draws,
 from evenfold.estimates.selection import NestedChoice, Tried, configurations, with_tested_past
 from evenfold.manifests.tables.aside import frame_of
 from evenfold.splitters import SplitError
-from evenfold.tasks.fits import fit_fold
-from evenfold.tasks.outcomes import Evaluated, SplitRef
+from evenfold.tasks import Evaluated, SplitRef, fit_fold
 from evenfold.tasks.record.studies import record_tuning
 from evenfold.tasks.runtime.progress import SAY, say, saying, setting
 from evenfold.tasks.scores import aggregate_chosen, scores_of_draws

@@ -13,7 +13,6 @@ import typer
 from evenfold.manifests.store.versions import recorded_splits
 from evenfold.reports.terminal import Words, errors
 from evenfold.splitters.errors import SplitError
-from evenfold.tasks import Home
 
 from evenfold import flows, tasks
 
@@ -33,7 +32,7 @@ def up(stop: Annotated[bool, option("End it now.")] = False) -> Answer:
     """
     from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
 
-    home = Home.here()
+    home = tasks.Home.here()
     if stop:
         ended = stop_server(home)
         return Answer({"stopped": ended}, "ended" if ended else "none was up")
@@ -54,7 +53,7 @@ def doctor() -> Answer:
     """
     from evenfold.tasks.doctor import examine
 
-    findings = examine(Home.here())
+    findings = examine(tasks.Home.here())
 
     def show(out: Words, _: object) -> None:
         for finding in findings:
@@ -80,7 +79,7 @@ def clean(
     from evenfold.tasks.runtime.server import forget_runs
     from evenfold.tasks.store import age_of, clean as remove
 
-    home, age = Home.here(), age_of(older_than)
+    home, age = tasks.Home.here(), age_of(older_than)
     sizes = remove(home, age, dry_run)
     runs = forget_runs(home, age, dry_run)
     about = {"files": len(sizes), "bytes": sum(sizes), "flow_runs": runs, "dry_run": dry_run}
@@ -141,7 +140,7 @@ def trust(
     from evenfold.tasks.record.tracker import Tracker
 
     name, _, version = reference.rpartition("@")
-    look = look_at(tracker := Tracker(Home.here().require_record()), name, version)
+    look = look_at(tracker := Tracker(tasks.Home.here().require_record()), name, version)
     model = f"the model with SHA-256 {look.sha256}" if look.sha256 else "no model, for it holds no skops file,"
     errors().print(
         f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(look.recipe)} will be "
@@ -234,7 +233,7 @@ def list_(
     """
     from evenfold.tasks.record.reading import recorded_models, recorded_runs
 
-    home = Home.here()
+    home = tasks.Home.here()
     looks = home.is_recorded  # looking makes no store
     listed = {"splits": recorded_splits(home.splits)}
     kinds = {"evaluations": "evaluation", "tunings": "tuning", "later rows": "later rows"}
