@@ -9,7 +9,6 @@ from math import isnan, sqrt
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.folds import sample_sd, spread_note, with_baseline
 from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, standard_error, within_range
 from evenfold.estimates.intervals.registry import RECIPE
@@ -18,6 +17,7 @@ from evenfold.estimates.metrics.registry import metric_of, no_information_rate
 from evenfold.estimates.models.draws import Drawn, DrawScores
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import Declined, Estimate, FoldScore, Interval
+from evenfold.splitters.errors import ModelError
 
 TRAINING = 2.0  # times the variance of the recipe's error makes that of the very model's
 IN, OUT = 0.368, 0.632

@@ -9,14 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals import methods
 from evenfold.estimates.intervals.evidence import least_share, overfitting, per_row
 from evenfold.estimates.intervals.methods import CorrectedT, Spread
 from evenfold.estimates.intervals.pairing import SharedRows, exact_test, same_answers, score_of
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.estimates.results import Declined, Estimate, Interval, require_level, rounded
-from evenfold.splitters.errors import Displayed
+from evenfold.splitters.errors import Displayed, ModelError
 from scipy import stats
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]

@@ -16,10 +16,9 @@ from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.splitters.errors import SplitError, shown
+from evenfold.splitters.errors import EvaluationError, SplitError, shown
 from numpy.typing import NDArray
 
-from .errors import EvaluationError
 from .intervals.methods import LEAST_STRETCHES, around, cancels, corrected_resampled_t, scatter, standard_error
 from .models.draws import Drawn, scores_of_draw
 from .results import Baseline, Declined, Estimate, FoldScore, rounded

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered, Metric, Responses, codes_of
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters import Stream
-from evenfold.splitters.errors import Displayed
+from evenfold.splitters.errors import Displayed, EvaluationError as EvaluationError, ModelError as ModelError
 from evenfold.splitters.numbers import IMPORTANCE
 from sklearn.metrics import confusion_matrix
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.estimates.intervals.registry import interval_for
@@ -21,6 +20,7 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import read_values
 from evenfold.estimates.results import Declined, Estimate, FoldScore, Interval
 from evenfold.splitters import Stream
+from evenfold.splitters.errors import ModelError
 from numpy.typing import ArrayLike, NDArray
 
 # The purpose of the stream, so that these resamples share no numbers with any split.

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.fit import fit_and_score
 from evenfold.estimates.models.problem import Problem
 from evenfold.splitters import BalancedGroupKFold, KFold, SortedStratifiedKFold, StratifiedKFold
 from evenfold.splitters.base import LabelSplitter, strategy_of
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import ModelError, SplitError
 from evenfold.splitters.strategies.parts import FractionalStratifiedSplit
 from numpy.typing import NDArray
 from scipy import stats

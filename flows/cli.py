@@ -13,11 +13,10 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.flows import definitions as of
 from evenfold.flows.commands import deploying, manifests, operations, studies
 from evenfold.flows.commands.terminal import GATE_FAILED, Answer, OnceEach, command_of
-from evenfold.splitters.errors import EvenfoldError, SplitError, redacted
+from evenfold.splitters.errors import EvaluationError, EvenfoldError, ModelError, SplitError, redacted
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.home import prepare_environment
 from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals, outage_of

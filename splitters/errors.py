@@ -25,6 +25,14 @@ class SplitError(EvenfoldError, ValueError):
     """Rows cannot be split as asked: what is wrong, in numbers, then what would work."""
 
 
+class ModelError(EvenfoldError, ValueError):
+    """Bad input, found before any model is fitted: what is wrong, in numbers, then what would work."""
+
+
+class EvaluationError(EvenfoldError, RuntimeError):
+    """A model, a metric or a store that failed: where, why, then what would work."""
+
+
 def meant(
     name: str, choices: Iterable[str], *, most: int = 2, cutoff: float = 0.4, show: Callable[[str], str] = str
 ) -> str:

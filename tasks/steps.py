@@ -17,8 +17,7 @@ from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
-from evenfold.estimates import EvaluationError
-from evenfold.splitters.errors import EvenfoldError, is_deployed, redacted
+from evenfold.splitters.errors import EvaluationError, EvenfoldError, is_deployed, redacted
 from evenfold.tasks.runtime.home import Settings, environment
 from evenfold.tasks.runtime.limits import ALONE, task_runner
 from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook

@@ -6,28 +6,20 @@ What machines share lies in a folder that all see, or in a bucket, of which the 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import logging
 import re
-import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal, TypeVar
-from uuid import uuid4
 
-from evenfold.estimates import EvaluationError
-from evenfold.manifests import digest_json, read_header
+from evenfold.manifests import digest_json
 from evenfold.manifests.exchange.changes import differences
-from evenfold.manifests.store.header import other_identity
-from evenfold.manifests.store.stored import settle
+from evenfold.manifests.store.bucket import Bucket
 from evenfold.manifests.tables.sketch import Sketch
-from evenfold.splitters import SplitError
+from evenfold.splitters.errors import EvaluationError, SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 from evenfold.tasks.runtime.home import Home, keep_file, locked
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
@@ -106,114 +98,6 @@ def _warn_unsigned() -> None:
     )
 
 
-class Bucket:
-    """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached.
-
-    Raises SplitError where the package that speaks its protocol is not installed, or it overwrites what is there.
-    """
-
-    def __init__(self, url: str, here: Path) -> None:
-        self.url = url.rstrip("/")
-        self.here = here
-        protocol, _, self.place = self.url.partition("://")
-        try:
-            import fsspec
-
-            self.store: Any = fsspec.filesystem(protocol, use_listings_cache=False)
-        except (ImportError, ValueError):
-            package = {"s3": "'evenfold[s3]'", "gs": "gcsfs", "abfs": "adlfs"}.get(protocol, "its fsspec package")
-            raise SplitError(
-                f"EVENFOLD_RESULTS is a bucket ({protocol}://) and what speaks it is not installed; "
-                f"pip install {package}."
-            ) from None
-        mark, name = self.here / ".creates-only", f"probes/{uuid4().hex}"
-        if not mark.exists():  # tried once for each mirror
-            if not self._put(name, b"once", "create") or self._put(name, b"twice", "create"):
-                raise SplitError(
-                    f"{self.url} overwrites an object that is there already, so two machines could decide one version "
-                    "of a split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all "
-                    "machines see."
-                )
-            keep_file(mark, b"")
-
-    def result(self, key: str) -> Outcome | None:
-        """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
-        content = self._get(f"results/{key}.json")
-        value = None if content is None else read(key, content)
-        for file in value.files if value else ():
-            held = None if file.intact() else self._get(f"files/{file.sha256}")
-            if held is not None and hashlib.sha256(held).hexdigest() == file.sha256:
-                keep_file(file.path, held)
-        return value if value is not None and value.intact() else None
-
-    def keep(self, key: str, value: Outcome) -> None:
-        """Keep a result and the files that it names under ``key``; the result itself last."""
-        for file in value.files:
-            self._put(f"files/{file.sha256}", file.path.read_bytes())
-        self._put(f"results/{key}.json", written(key, value))
-
-    def fetch_splits(self, name: str) -> None:
-        """Fetch every version of a split that is not here."""
-        with self._reached():
-            listed = self.store.find(f"{self.place}/splits/{name}")
-        for version in (Path(place).stem for place in listed):
-            folder = self.here / "splits" / name / version
-            content = None if folder.exists() else self._get(f"splits/{name}/{version}.zip")
-            if content is None:  # it is here, or was taken back meanwhile
-                continue
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as aside:
-                try:
-                    zipfile.ZipFile(io.BytesIO(content)).extractall(Path(aside, version))
-                except zipfile.BadZipFile:
-                    what = f"a split that cannot be read: {name} {version} is no ZIP file"
-                    raise EvaluationError(f"{self.url} holds {what}; delete it there.") from None
-                settle(Path(aside, version), folder)
-
-    def offer_split(self, folder: Path) -> bool:
-        """Put a version of a split; return whether the bucket holds this decision under that version now."""
-        packed, header = io.BytesIO(), read_header(folder)
-        name = f"splits/{header['name']}/{header['version']}.zip"
-        with zipfile.ZipFile(packed, "w") as archive:
-            for file in ("manifest.json", *(each["path"] for each in header["files"])):
-                archive.write(folder / file, file)
-        if self._put(name, packed.getvalue(), "create"):
-            return True
-        held = json.loads(zipfile.ZipFile(io.BytesIO(self._get(name) or b"")).read("manifest.json"))
-        return other_identity(held, header) is None
-
-    def take_back(self, folder: Path) -> None:
-        """Remove a version of a split; what other machines have fetched of it they keep."""
-        with self._reached(), suppress(FileNotFoundError):
-            self.store.rm_file(f"{self.place}/splits/{folder.parent.name}/{folder.name}.zip")
-
-    def _get(self, name: str) -> bytes | None:
-        with self._reached():
-            try:
-                return bytes(self.store.cat_file(f"{self.place}/{name}"))
-            except FileNotFoundError:
-                return None
-
-    def _put(self, name: str, content: bytes, mode: Literal["overwrite", "create"] = "overwrite") -> bool:
-        """Put an object; return whether it was put: where ``mode`` is "create" not in the place of another."""
-        with self._reached():
-            try:
-                self.store.pipe_file(f"{self.place}/{name}", content, mode=mode)
-            except FileExistsError:
-                return False
-        return True
-
-    @contextmanager
-    def _reached(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
-            raise EvaluationError(
-                f"{self.url} cannot be used ({type(error).__name__}: {error}); correct EVENFOLD_RESULTS, "
-                "the endpoint (AWS_ENDPOINT_URL) or the credentials."
-            ) from error
-
-
 R = TypeVar("R")
 
 
@@ -234,7 +118,9 @@ def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]
             raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
         if isinstance(value, Outcome):
             if bucket := bucket_of(home):
-                bucket.keep(key, value)
+                for file in value.files:
+                    bucket.put(f"files/{file.sha256}", file.path.read_bytes())
+                bucket.put(f"results/{key}.json", written(key, value))  # last, when all that it names is there
             keep(key, value)
         return value, False
 
@@ -247,10 +133,21 @@ def ready(key: str) -> Outcome | None:
         if value is not None and value.intact():
             return value
     bucket = bucket_of(home)
-    value = bucket.result(key) if bucket else None
+    value = fetched(bucket, key) if bucket else None
     if value is not None:
         keep(key, value)
     return value
+
+
+def fetched(bucket: Bucket, key: str) -> Outcome | None:
+    """Return the result of a key from a bucket, with its files here; None where it is not there, or not whole."""
+    content = bucket.get(f"results/{key}.json")
+    value = None if content is None else read(key, content)
+    for file in value.files if value else ():
+        held = None if file.intact() else bucket.get(f"files/{file.sha256}")
+        if held is not None and hashlib.sha256(held).hexdigest() == file.sha256:
+            keep_file(file.path, held)
+    return value if value is not None and value.intact() else None
 
 
 def keep(key: str, value: Outcome) -> None:

@@ -9,11 +9,11 @@ from math import isfinite, sqrt
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric, RowLoss
 from evenfold.estimates.metrics.registry import influence_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import FoldScore
+from evenfold.splitters.errors import ModelError
 
 Pair = tuple[IntArray, IntArray]  # rows to train on and rows to test, as positions in the problem
 MOST_BLOCKS = 200

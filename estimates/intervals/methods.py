@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.metrics.formulas import wrong
 from evenfold.estimates.metrics.record import Codes, Floats, Metric, RowLoss
 from evenfold.estimates.results import Declined, Interval
+from evenfold.splitters.errors import ModelError
 from numpy.typing import ArrayLike
 from scipy import stats
 

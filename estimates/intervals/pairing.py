@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered, Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import first_line, score
-from evenfold.splitters.errors import cause_of
+from evenfold.splitters.errors import ModelError, cause_of
 from numpy.typing import NDArray
 from scipy import stats
 

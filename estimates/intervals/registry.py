@@ -9,11 +9,11 @@ from math import sqrt
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals.evidence import Evidence, Pair
 from evenfold.estimates.intervals.methods import corrected_wald, of_splits, stretches, wald
 from evenfold.estimates.metrics.record import Floats
 from evenfold.estimates.results import Declined, Interval, require_level
+from evenfold.splitters.errors import ModelError
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 

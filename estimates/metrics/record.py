@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import EvaluationError, ModelError
-from evenfold.splitters.errors import shown
+from evenfold.splitters.errors import EvaluationError, ModelError, shown
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, RegressorTags

@@ -8,11 +8,11 @@ from math import inf, isfinite, nan
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics import formulas
 from evenfold.estimates.metrics.record import Answered, Influence, Metric, RowLoss
 from evenfold.estimates.metrics.scoring import OF, OF_ONE_CLASS, lower_is_better, path_in, score, scorer_of, title_of
 from evenfold.splitters import Stream
+from evenfold.splitters.errors import ModelError
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Answered, Responses, all_classes, describe_classes
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.errors import cause_of, is_deployed, reason_of, shown
+from evenfold.splitters.errors import EvaluationError, ModelError, cause_of, is_deployed, reason_of, shown
 from evenfold.splitters.naming import named, plain
 from evenfold.splitters.untrusted import METRIC, Role, require_trusted, resolve
 from numpy.typing import NDArray

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Answered, Floats, Responses
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.metrics.scoring import method_of
@@ -17,6 +16,7 @@ from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import FIGURES, FoldScore, hearing, warned
 from evenfold.splitters import Splitter
+from evenfold.splitters.errors import EvaluationError, ModelError
 from numpy.typing import NDArray
 
 MOST_FAILED = 0.5

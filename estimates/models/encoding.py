@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.models.estimators import nearest, parts_of
 from evenfold.estimates.models.spec import ModelSpec
+from evenfold.splitters.errors import ModelError
 from evenfold.splitters.naming import distribution_of
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype

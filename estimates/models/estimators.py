@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Answered, Responses, Task
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
 from evenfold.estimates.metrics.scoring import OF, first_line, imported, method_of, name_of, of_positive, path_in, score
-from evenfold.splitters.errors import meant, reason_of, shown
+from evenfold.splitters.errors import ModelError, meant, reason_of, shown
 from evenfold.splitters.numbers import is_number
 from evenfold.splitters.untrusted import ESTIMATOR, FUNCTION, PART, TRANSFORMER, Role, check_params, refusal
 from numpy.typing import NDArray

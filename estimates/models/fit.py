@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import sklearn
-from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Answered, Responses, codes_of, confidence, describe_classes
 from evenfold.estimates.metrics.registry import depends_on_model, metric_of
 from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
@@ -23,7 +22,7 @@ from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.models.spec import Balance, ModelSpec
 from evenfold.estimates.results import FoldScore, hearing, permutation_importance
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
-from evenfold.splitters.errors import amount, cause_of, is_deployed, reason_of
+from evenfold.splitters.errors import EvaluationError, ModelError, amount, cause_of, is_deployed, reason_of
 from evenfold.splitters.naming import distribution_of
 from evenfold.splitters.numbers import digest_json
 from evenfold.splitters.untrusted import FUNCTION, resolve

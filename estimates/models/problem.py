@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.scoring import positive_class
-from evenfold.splitters.errors import reason_of, shown
+from evenfold.splitters.errors import ModelError, reason_of, shown
 from evenfold.splitters.numbers import digest_json, first_rows
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor

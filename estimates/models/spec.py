@@ -12,13 +12,12 @@ from types import NoneType
 from typing import Annotated, Any, Literal
 
 import yaml
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import imported, name_of, path_in
 from evenfold.estimates.models.estimators import default_for, named_estimator, nearest, parts_in, seeded
 from evenfold.splitters import SplitError, untrusted
-from evenfold.splitters.errors import reason_of, require_readable
+from evenfold.splitters.errors import ModelError, reason_of, require_readable
 from evenfold.splitters.naming import code_of, named, plain, recipe_of
 from evenfold.splitters.numbers import plain_numbers, require_bounded
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import floor, isfinite, log10
 
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
 from evenfold.reports.page import Table, Verdict
-from evenfold.splitters.errors import amount, listed, verb
+from evenfold.splitters.errors import ModelError, amount, listed, verb
 
 
 def direction(metric: Metric) -> str:

@@ -18,8 +18,7 @@ from functools import cache, lru_cache
 from multiprocessing.util import Finalize
 from typing import Any, TypeVar
 
-from evenfold.estimates.errors import EvaluationError
-from evenfold.splitters.errors import EvenfoldError, SplitError
+from evenfold.splitters.errors import EvaluationError, EvenfoldError, SplitError
 from evenfold.splitters.naming import READ
 from evenfold.splitters.untrusted import import_beforehand
 from joblib.externals import loky

@@ -16,8 +16,7 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar
 
-from evenfold.estimates import EvaluationError
-from evenfold.splitters.errors import SplitError, redacted
+from evenfold.splitters.errors import EvaluationError, SplitError, redacted
 
 from .home import Home
 

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import prefect
-from evenfold.estimates import EvaluationError
+from evenfold.splitters.errors import EvaluationError
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings

@@ -22,7 +22,7 @@ from attacks import DOORS, MARKED, MODELS, PATHS, PLANTED, SPECS  # noqa: E402
 
 HOSTILE = ("document", "recipe tag", "decision tag", "scores tag", "changed model", "changed spec", "header")
 OURS = tuple(f"evenfold.{each}" for each in (
-    "splitters.errors.SplitError", "splitters.untrusted.UntrustedNameError", "estimates.errors.ModelError",
+    "splitters.errors.SplitError", "splitters.untrusted.UntrustedNameError", "splitters.errors.ModelError",
     "manifests.store.header.NoManifestError",
 ))  # fmt: skip
 # Names that a deployed run may use: they make classes of scikit-learn's that do nothing by themselves.

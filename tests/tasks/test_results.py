@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import decide, write_manifest
+from evenfold.manifests.store.bucket import Bucket
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, extend, split
 from evenfold.tasks.outcomes import KeptFile
 from evenfold.tasks.references import manifest_folder
-from evenfold.tasks.store import Bucket, bucket_of
+from evenfold.tasks.store import bucket_of
 from small import evaluated, small
 
 
