@@ -12,6 +12,7 @@ from evenfold.estimates import Comparison, EvaluationError, ModelError
 from evenfold.estimates.intervals.pairing import classes_of
 from evenfold.estimates.metrics.scoring import is_trusted
 from evenfold.estimates.models.estimators import named_for
+from evenfold.reports.figures import metrics_in
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Repeats
 from evenfold.tasks.record import reading
@@ -40,7 +41,7 @@ def compare(request: Request) -> list[Comparison]:
     """Return, per metric, how the model of run B does beside that of run A on the same rows; record it."""
     pair = pair_of(request.run_a, request.run_b, request.repeats)
     pair_of.cache_clear()
-    of_a, of_b = (reading.metrics_in(side.params) for side in (pair.a, pair.b))
+    of_a, of_b = (metrics_in(side.params) for side in (pair.a, pair.b))
     metrics = [metric for metric in of_a if metric in of_b and is_trusted(metric)]  # recorded names are complete
     if request.metrics:
         side, numbers = pair.a, pair.a.params.get("model.task") == "regression"

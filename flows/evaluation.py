@@ -237,7 +237,7 @@ def run_segments(request: Request) -> Segments:
         segments[value] = done.returned or replace(segments[value], failed=why)
         say("evaluating segments", n_done, len(calls))
     table = list(segments.values())
-    run_id = run(studies.record_segments, spec, model, by, table, run_label=request.run_label).run_id
+    run_id = run(studies.record_segments, spec, model, by, table, run_label=request.run_label)
     if all(each.failed for each in table):
         raise EvaluationError(f"none of {len(table):,} segments has a score, run {run_id[:8]}; {table[0].reason}")
     seconds = time.monotonic() - started

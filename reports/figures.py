@@ -1,8 +1,11 @@
-"""The figures of a run, by the names under which MLflow shows them: of estimates, levels and classes."""
+"""The figures of a run, by the names under which MLflow shows them: of estimates, levels and classes; read back too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.results import Confusion, Estimate, Interval
@@ -55,3 +58,25 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
                for truth, row in rows for label, count in zip(names, row, strict=True)}  # fmt: skip
     thresholds = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | thresholds
+
+
+def score_in(params: Mapping[str, str], values: Mapping[str, float]) -> tuple[str | None, float | None, float | None]:
+    """Return the first metric of an evaluation or tuning, its score, and half of its interval's width, where known."""
+    if metric := next((name.removeprefix("tried/") for name in values if name.startswith("tried/")), None):
+        return metric, values.get("choice/value"), None
+    metric = next((name for name in metrics_in(params) if f"value/{name}" in values), None)
+    return metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}")
+
+
+def metrics_in(params: Mapping[str, str]) -> list[str]:
+    """Return the metrics that the parameters of a run name; none where what they name cannot be read."""
+    metrics = read_param(params, "model.metrics", list)
+    return metrics if all(isinstance(name, str) for name in metrics) else []
+
+
+def read_param(params: Mapping[str, str], name: str, kind: type) -> Any:
+    """Return what a parameter of a run holds; empty where there is none, or it cannot be read as of a kind."""
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        value = ast.literal_eval(params.get(name, ""))
+        return kind(value) if isinstance(value, (kind, tuple)) else kind()
+    return kind()

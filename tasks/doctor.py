@@ -20,7 +20,6 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.store import bucket_of
 
 LATE = timedelta(seconds=120)
-OURS = "evenfold"  # the tag of every deployment in prefect.yaml
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,12 @@ def _versions(home: Home) -> Iterator[Finding]:
 def _home(home: Home) -> Iterator[Finding]:
     for path, name in {home.shared: "shared results", home.path: "home"}.items():
         there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
-        if not (there.is_dir() and os.access(there, os.W_OK)):
-            yield Finding(name, False, f"{path} cannot be written", f"Make {there} a folder that can be written.")
-            continue
-        free = shutil.disk_usage(there).free
-        fix = "" if free >= 1e9 else "Free some space: evenfold clean --older-than 30d."
-        what = "is writable" if there == path else "can be made"
-        yield Finding(name, not fix, f"{path} {what}, {free / 1e9:.1f} GB are free", fix)
+        words, fix = f"{path} cannot be written", f"Make {there} a folder that can be written."
+        if there.is_dir() and os.access(there, os.W_OK):
+            free, what = shutil.disk_usage(there).free, "is writable" if there == path else "can be made"
+            words = f"{path} {what}, {free / 1e9:.1f} GB are free"
+            fix = "" if free >= 1e9 else "Free some space: evenfold clean --older-than 30d."
+        yield Finding(name, not fix, words, fix)
 
 
 def _bucket(home: Home) -> Iterator[Finding]:
@@ -117,7 +115,7 @@ def _prefect(home: Home) -> Iterator[Finding]:
 def deployed(client: Any, now: datetime) -> Iterator[Finding]:
     """Yield a finding for each deployment of evenfold's that is not paused: its faults, or its last success."""
     for deployment in client.read_deployments():
-        if deployment.paused or OURS not in deployment.tags:
+        if deployment.paused or "evenfold" not in deployment.tags:  # which every deployment in prefect.yaml has
             continue
         scheduled = any(schedule.active for schedule in deployment.schedules)
         coming = _runs(client, deployment, ["SCHEDULED"], "EXPECTED_START_TIME_ASC") if scheduled else []
@@ -134,9 +132,8 @@ def deployed(client: Any, now: datetime) -> Iterator[Finding]:
             faults[f"{words}: {why}"] = BROKEN
         done = next((run for run in ended if run.state.is_completed()), None)
         age = now - (done.end_time if done else deployment.created)
-        success = (
-            f"{'the last run succeeded' if done else 'no run has succeeded since it was deployed'} {_span(age)} ago"
-        )
+        what = "the last run succeeded" if done else "no run has succeeded since it was deployed"
+        success = f"{what} {_span(age)} ago"
         if len(coming) > 1:
             apart = coming[-1].expected_start_time - coming[-2].expected_start_time
             success += f"; it is due every {_span(apart)}"

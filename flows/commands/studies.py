@@ -182,7 +182,7 @@ def _told(
     from evenfold.flows.requests import Request
     from evenfold.manifests.plan import check_columns
     from evenfold.reports.charts import stacked
-    from evenfold.tasks.record.studies import record_study
+    from evenfold.tasks.record.studies import record_page
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
     from evenfold.tasks.work import check_model
@@ -198,8 +198,9 @@ def _told(
     page, pictures = reports.study_page(problem, table), reports.study_pictures(table)
     manifests.write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"
-    params = {"data": Path(data).name} | {key: str(value) for key, value in about.items() if value is not None}
-    record_study(manifests.name_of(data), name, problem, params, page, table)
+    params = {"data": Path(data).name, "problem": problem.digest}  # one run for the same of these
+    params |= {key: str(value) for key, value in about.items() if value is not None}
+    record_page(manifests.name_of(data), name, "study", params, page, study=table.to_dict("records"))
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
     return Answer(came, lambda out, _: out.show(page, "ratios", "fold-count", place=output))

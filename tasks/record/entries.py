@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from evenfold.manifests import BalanceReport, digest_json
@@ -30,11 +29,6 @@ class Entry:
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=dict)
     judged: bool = False
-
-    @cached_property
-    def series(self) -> set[str]:
-        """The metrics of several steps, in the letters that MLflow allows: a class may be called ``>50K``."""
-        return {allowed(name) for name, value in self.metrics.items() if isinstance(value, Mapping)}
 
     @property
     def points(self) -> dict[tuple[str, int], float]:
@@ -75,7 +69,7 @@ def unless_usual(interval: str, level: float) -> dict[str, object]:
 
 
 def allowed(name: str) -> str:
-    """Return a metric's name in the letters that MLflow allows."""
+    """Return a metric's name in the letters that MLflow allows: a class may be called ``>50K``."""
     return re.sub(r"[^\w.\- :/]", "_", name)
 
 
@@ -85,15 +79,12 @@ def short_tags(split: SplitRef) -> dict[str, str]:
     return short | {"evenfold.split_id": split.split_id}
 
 
-def split_tags(split: SplitRef) -> dict[str, str]:
-    """Return the tags by which any project finds what rests on a split."""
-    return short_tags(split) | {
-        "evenfold.plan_id": split.plan_id,
-        "evenfold.spec": f"{split.name}@{split.version}",
-        "evenfold.generation": split.version.partition(".")[2],
-        "evenfold.kind": split.kind,
-        "evenfold.strategy": split.strategy,
-    }
+def split_tags(split: SplitRef, **own: str) -> dict[str, str]:
+    """Return the tags by which any project finds what rests on a split, and a record's ``own`` ones."""
+    short = short_tags(split)
+    own |= {"plan_id": split.plan_id, "kind": split.kind, "spec": short["spec"], "strategy": split.strategy}
+    own |= {"generation": split.version.partition(".")[2]}
+    return short | {f"evenfold.{name}": value for name, value in own.items()}
 
 
 def split_key(split: SplitRef) -> str:
@@ -101,17 +92,16 @@ def split_key(split: SplitRef) -> str:
     return run_key(kind="split", split_id=split.split_id, plan_id=split.plan_id)
 
 
-def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str]) -> Entry:
+def split_entry(split: SplitRef, report: BalanceReport, tags: dict[str, str]) -> Entry:
     """Return what the run of a split holds: of its parameters also those that nobody gave."""
     stored = split.stored()
     columns = stored.spec.columns.model_dump(exclude_defaults=True)
-    plain = {n: v for n, v in stored.splitter.get_params(deep=False).items() if isinstance(v, (int, float, str))}
-    chosen = plain | stored.spec.params
+    chosen = {n: v for n, v in stored.splitter.get_params(deep=False).items() if isinstance(v, (int, float, str))}
+    chosen |= stored.spec.params
     return Entry(
-        key=split_key(split),
-        name=f"{split.name} {split.version} split",
+        key=split_key(split), name=f"{split.name} {split.version} split", metrics=report.metrics(MOST_FOLDS),
         # Where it lies is a tag: another home may record the same split, and a parameter cannot change.
-        tags={**split_tags(split), "evenfold.record": "split", "evenfold.uri": split.uri, **tags},
+        tags=split_tags(split, record="split", uri=split.uri) | tags,
         params={
             "strategy": split.strategy, "algorithm_version": split.algorithm_version,
             "rows": split.n_rows, "splits": split.n_splits,
@@ -119,5 +109,4 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
             **{f"params.{name}": value for name, value in chosen.items() if name != "random_state"},
             **{f"columns.{role}": name for role, name in columns.items()},
         },
-        metrics=report.metrics(MOST_FOLDS),
     )  # fmt: skip

@@ -32,8 +32,7 @@ from evenfold.tasks.steps import finished_here, is_refreshing, publish, step
 from evenfold.tasks.store import remember
 from evenfold.tasks.work import Work, work_of
 
-from . import entries
-from .entries import MOST_FOLDS, PARTIAL, PREDICTIONS, Entry, run_key, short_tags, split_tags
+from .entries import MOST_FOLDS, PARTIAL, PREDICTIONS, Entry, coded, run_key, short_tags, split_tags, unless_usual
 from .models.versions import keep_model
 from .splits import links_of, log_inputs, origin_tags, page_on_server, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, made_once, tracker_of
@@ -67,7 +66,7 @@ def record_evaluation(
     split_run = split_run_id or split_run_of(split)
     about = work, run_label, evaluation.interval, evaluation.level
     key_of_any_code = run_key(**parts_of_record(*about))
-    key, code = entries.coded(key_of_any_code, evaluation.model.code)
+    key, code = coded(key_of_any_code, evaluation.model.code)
     record = _Record(evaluation, work, split_run, key, code, run_label, models or {}, states, build)
     content = record.content if evaluation.estimates else ""
     run_id, is_new = made_once(split, key, content, "report.html", record.write, is_refreshing())
@@ -143,8 +142,7 @@ class _Record:
             "features.json": {"used": of.features, "encoded": of.encoded, "left_out": of.left_out},
             **{f"scores/{metric}.svg": each.file() for metric, each in pictures.items()},
         }
-        if of.levels:
-            artifacts["levels.json"] = [asdict(score) for score in of.levels]
+        artifacts |= {"levels.json": [asdict(score) for score in of.levels]} if of.levels else {}
         if not (importance := importance_table(of.scores)).empty:  # which MLflow's pages show
             artifacts["importance.json"] = json.loads(importance.to_json(orient="split", index=False))
         entry = self._entry(key, self.code | of_some | ({} if failure else {CONTENT: self.content}))
@@ -174,21 +172,17 @@ class _Record:
             for number, score in zip(numbers, self.scores, strict=True):
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
-        confusion = confusion_metrics(of.confusion)
-        traits = {"stratified": self.work.manifest.splitter.needs.y != "ignored", "ordered": self.work.in_time_order}
+        metrics = estimate_metrics(of.estimates) | level_metrics(of.levels) | confusion_metrics(of.confusion)
+        stratified, ordered = self.work.manifest.splitter.needs.y != "ignored", self.work.in_time_order
         about_run: dict[str, object] = {
             "split_run_id": self.split_run, "record": "evaluation", "run_label": self.label,
-            **{name: "true" if holds else "" for name, holds in traits.items()},
-            **entries.unless_usual(of.interval, of.level),
+            "stratified": "true" if stratified else "", "ordered": "true" if ordered else "",
+            **unless_usual(of.interval, of.level),
         }  # fmt: skip
-        own = {f"evenfold.{name}": str(value) for name, value in about_run.items() if value}
+        own = split_tags(split, **{name: str(value) for name, value in about_run.items() if value})
         return Entry(
-            key=key,
-            name=f"{of.model.title} @ {split.name} {split.version}",
-            tags=split_tags(split) | own | origin_tags() | tags,
-            params=params,
-            metrics={**estimate_metrics(of.estimates), **level_metrics(of.levels), **confusion, **series},
-            judged=bool(of.estimates),
+            key, f"{of.model.title} @ {split.name} {split.version}", own | origin_tags() | tags, params,
+            {**metrics, **series}, judged=bool(of.estimates),
         )  # fmt: skip
 
     def _page(self) -> Page:

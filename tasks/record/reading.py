@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import tempfile
 from collections import defaultdict
@@ -16,6 +15,7 @@ import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.store.versions import SHORT_ID, Listed, in_local_time
+from evenfold.reports.figures import read_param, score_in
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import is_deployed, reason_of, redacted
 from evenfold.tasks.outcomes import Outcome, SplitRef
@@ -219,39 +219,26 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
     runs = list(tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"))
     alike = defaultdict[str, list[dict[str, object]]](list)
     for run in runs:
-        alike[run.info.run_name].append(_literal(run.data.params, "model.params", dict) or {})
+        alike[run.info.run_name].append(read_param(run.data.params, "model.params", dict))
     for run in runs:
         params, tags = run.data.params, run.data.tags
         model, on = run.info.run_name.partition(" @ ")[0], tags.get("evenfold.spec") or tags.get("spec", "")
         row: Listed = {"run": run.info.run_id, "model": model, "on": on}
-        metric, value, half = _headline(run)
+        metric, value, half = score_in(params, run.data.metrics)
         if kind == "later rows":
-            judged = None
-            with suppress(Exception):  # it may be gone; MLflow has a kind of error of its own per store
-                judged = tracker.client.get_run(params.get("run", ""))
-            metric, promise, half = _headline(judged)
-            value = run.data.metrics.get(f"later/{metric}")
             row |= {"strategy": tags.get("strategy", ""), "data": run.info.run_name.rpartition(" on ")[2]}
-            row |= {"promised": told(metric, promise, half)}
+            with suppress(Exception):  # it may be gone; MLflow has a kind of error of its own per store
+                judged = tracker.client.get_run(params.get("run", "")).data
+                metric, value, half = score_in(judged.params, judged.metrics)
+            row["promised"], value = told(metric, value, half), run.data.metrics.get(f"later/{metric}")
         elif kind == "tuning":
             row["chosen"] = ", ".join(f"{each[7:]}={params[each]}" for each in sorted(params) if each[:7] == "chosen.")
         else:
-            own = _literal(params, "model.params", dict) or {}
+            own = read_param(params, "model.params", dict)
             differs = (n for n, v in own.items() if any(each.get(n, ...) != v for each in alike[run.info.run_name]))
             row["params"] = ", ".join(f"{n}={own[n]}" for n in differs)
         rows.append(row | {"score": told(metric, value, half), "when": in_local_time(run.info.start_time / 1000)})
     return rows
-
-
-def _headline(run: Any) -> tuple[str | None, float | None, float | None]:
-    """Return the first metric of an evaluation or tuning, its score, and half of its interval's width, where known."""
-    if run is None:
-        return None, None, None
-    values = run.data.metrics
-    if metric := next((name.removeprefix("tried/") for name in values if name.startswith("tried/")), None):
-        return metric, values.get("choice/value"), None
-    metric = next((name for name in metrics_in(run.data.params) if f"value/{name}" in values), None)
-    return metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}")
 
 
 def recorded_models(home: Home) -> list[Listed]:
@@ -263,20 +250,6 @@ def recorded_models(home: Home) -> list[Listed]:
          "when": in_local_time(model.last_updated_timestamp / 1000)}
         for model in tracker.every(tracker.client.search_registered_models)
     ]  # fmt: skip
-
-
-def metrics_in(params: dict[str, str]) -> list[str]:
-    """Return the metrics that the parameters of a run name; none where what they name cannot be read."""
-    metrics = _literal(params, "model.metrics", list) or []
-    return metrics if all(isinstance(name, str) for name in metrics) else []
-
-
-def _literal(params: dict[str, str], name: str, kind: type) -> Any:
-    """Return what a parameter of a run holds; empty where there is none, None where it cannot be read as of a kind."""
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-        value = ast.literal_eval(params.get(name, str(kind())))
-        return kind(value) if isinstance(value, (kind, tuple)) else None
-    return None
 
 
 class Judgement(Outcome):
@@ -308,7 +281,7 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     such a split, or where nothing was judged on it so.
     """
     # Whoever lists runs waits for no Prefect, which these know.
-    from .splits import read_split, run_page, server_of
+    from .splits import page_on_server, read_split
 
     home = Home.here()
     manifest = read_split(reference, home)
@@ -319,15 +292,14 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     if not judged:
         raise SplitError(f"no model was judged on {on} in {home.tracking_uri}; evaluate one on it.")
     metrics = [name.removeprefix("value/") for name in judged[0].data.metrics if name.startswith("value/")]
-    metric, server, ranked = allowed(metric or metrics[0]), server_of(home), []
+    metric, ranked = allowed(metric or metrics[0]), []
     for run in judged:
         value, low, high = (run.data.metrics.get(f"{figure}/{metric}") for figure in ("value", "low", "high"))
         if value is not None and not math.isnan(value):
-            run_id, model = str(run.info.run_id), run.info.run_name.partition(" @ ")[0]
             params = {name.removeprefix("model."): text for name, text in run.data.params.items()}
-            url = run_page(run.info.experiment_id, run_id, server=server) if server else ""
-            about = {"model": model, "params": params, "run_id": run_id, "url": url}
-            ranked.append(Judgement(value=value, low=low, high=high, **about))
+            url = page_on_server(run.info.experiment_id, run.info.run_id)
+            about = {"model": run.info.run_name.partition(" @ ")[0], "run_id": run.info.run_id, "url": url}
+            ranked.append(Judgement(params=params, value=value, low=low, high=high, **about))
     if not ranked:
         raise SplitError(f"no model on {on} was scored by {metric!r}; say {' or '.join(metrics)}.")
     best = sorted(ranked, key=lambda each: each.value, reverse=True)[:most]

@@ -66,12 +66,6 @@ def links_of(
     return links | {"Every run on this split": f"#/experiments/{place}/runs?searchFilter={query}&{TRAINING}"}
 
 
-def server_of(home: Home) -> str:
-    """Return the address that pages of the store begin with; nothing where no server is known."""
-    uri = home.tracking_uri.rstrip("/")
-    return f"{uri}/" if uri.startswith("http") else ""
-
-
 def origin_tags() -> dict[str, str]:
     """Return who made a record and by which command, the flow run that did, and the user's run it was made in."""
     source = {"mlflow.user": Settings.here().person, "mlflow.source.name": command()}
@@ -90,21 +84,6 @@ def command() -> str:
     return {"": "python", "-c": "python", "ipykernel_launcher.py": "notebook"}.get(program, program)
 
 
-def split_input(
-    split: SplitRef, run_id: str, report: BalanceReport | None = None, audit: Audit | None = None
-) -> DatasetInput:
-    """Return the split as a dataset of MLflow's, which keeps what is told first: by the split's own record."""
-    manifest, uri = split.stored(), f"evenfold://{split.name}/{split.version}"
-    source = {"uri": uri, "split_id": split.split_id, "artifact": f"runs:/{run_id}/split"}
-    profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
-    profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
-    if audit is not None:
-        profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **audit.counts}
-    types = {name: manifest.types[name] for name in manifest.spec.key_names if name in manifest.types}
-    name = f"{split.name}@{split.version}"
-    return _input("split", name, split.split_id, "evenfold_split", source, types | {"fold": "int"}, profile)
-
-
 def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     """Return the data by our own digest (MLflow's is of 10,000 rows), with all columns or those that the split read."""
     uri, types, source = redacted(split.data), split.stored().types, source_of(split.data)
@@ -114,11 +93,24 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
 
 
 def log_inputs(
-    tracker: Tracker, run_id: str, split: SplitRef, split_run: str, fingerprint: str = "", context: str = "training"
-) -> None:
-    """Log the data and the split that a run read; ``fingerprint``: of the data, else of what the split read."""
-    data = data_input(split, fingerprint or split.stored().fingerprint, context)
-    tracker.client.log_inputs(run_id, datasets=[data, split_input(split, split_run)])
+    tracker: Tracker, run_id: str, split: SplitRef, split_run: str, fingerprint: str = "", context: str = "training",
+    report: BalanceReport | None = None, audit: Audit | None = None,
+) -> None:  # fmt: skip
+    """Log the data and the split that a run read; ``fingerprint``: of the data, else of what the split read.
+
+    Of a split MLflow keeps what is told first: by its own record, with its ``report`` and ``audit``.
+    """
+    manifest, uri = split.stored(), f"evenfold://{split.name}/{split.version}"
+    source = {"uri": uri, "split_id": split.split_id, "artifact": f"runs:/{split_run}/split"}
+    profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
+    profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
+    if audit is not None:
+        profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **audit.counts}
+    types = {name: manifest.types[name] for name in manifest.spec.key_names if name in manifest.types}
+    types["fold"], name = "int", f"{split.name}@{split.version}"
+    folds = _input("split", name, split.split_id, "evenfold_split", source, types, profile)
+    data = data_input(split, fingerprint or manifest.fingerprint, context)
+    tracker.client.log_inputs(run_id, datasets=[data, folds])
 
 
 def _input(
@@ -127,9 +119,7 @@ def _input(
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     theirs = {"int": "long", "float": "double", "text": "string", "bool": "boolean"}  # all others are times
-    columns = [
-        {"name": column, "type": theirs.get(type_, "datetime"), "required": False} for column, type_ in types.items()
-    ]
+    columns = [{"name": column, "type": theirs.get(of, "datetime"), "required": False} for column, of in types.items()]
     schema = json.dumps({"mlflow_colspec": columns})
     # A digest is as long as MLflow keeps one.
     dataset = Dataset(name, digest[:32], kind, json.dumps(source), schema, json.dumps(profile))
@@ -194,8 +184,7 @@ def _fill(tracker: Tracker, run_id: str, split: SplitRef, report: BalanceReport,
         files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
     tracker.client.log_artifacts(run_id, str(split.folder), "split")
     tracker.keep(run_id, files)
-    data = data_input(split, split.stored().fingerprint, "training")
-    tracker.client.log_inputs(run_id, datasets=[data, split_input(split, run_id, report, audit)])
+    log_inputs(tracker, run_id, split, run_id, report=report, audit=audit)
     return page
 
 
@@ -205,10 +194,12 @@ def split_run_of(split: SplitRef) -> str:
     return str(run.info.run_id) if run and run.info.status == "FINISHED" else record_split.fn(split).run_id
 
 
-def page_on_server(split: SplitRef, run_id: str, below: str = "") -> str:
-    """Return the address of a run on a split, or of what lies ``below`` it; nothing where no server shows it."""
-    server = server_of(Home.here())
-    return run_page(tracker_of(split).experiment_id, run_id, below, server) if server else ""
+def page_on_server(on: SplitRef | str, run_id: str, below: str = "") -> str:
+    """Return the address of a run on a split or in an experiment, or of what is ``below``; nothing without a server."""
+    server = Home.here().tracking_uri.rstrip("/")
+    if not server.startswith("http"):
+        return ""
+    return run_page(on if isinstance(on, str) else tracker_of(on).experiment_id, run_id, below, f"{server}/")
 
 
 def read_split(reference: Any, home: Home | None = None) -> Manifest:

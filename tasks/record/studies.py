@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Choice, Comparison, CorrectedT, Estimate, ModelSpec, Problem, corrected_resampled_t
+from evenfold.estimates import Choice, Comparison, CorrectedT, Estimate, ModelSpec, corrected_resampled_t
 from evenfold.estimates.folds import one_for_each
 from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
 from evenfold.estimates.selection import NestedChoice, Tried
@@ -31,8 +32,7 @@ from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
 
-from . import entries
-from .entries import MOST_FOLDS, PREDICTIONS, Entry, run_key, short_tags, split_tags
+from .entries import MOST_FOLDS, PREDICTIONS, Entry, coded, run_key, short_tags, split_tags, unless_usual
 from .models.versions import who_and_why
 from .reading import Recorded, finished_record, read_recipe
 from .tracker import NOTE, Tracker, tracker_of
@@ -59,9 +59,8 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
             elsewhere=len(list(tracker.runs(_ON_HOLDOUT.format(holdout)))),
         )  # fmt: skip
         sharing = ledger.sharing(opened)
-        entry = _look_entry(split, recipe, opened, sharing)
         try:
-            with tracker.run(entry) as run_id:
+            with tracker.run(_look_entry(split, recipe, opened, sharing)) as run_id:
                 log_inputs(tracker, run_id, split, run_id, context="testing")
         except Exception as error:
             why = " ".join(str(error).split())[:300].rstrip(".")
@@ -74,21 +73,14 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
 
 def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, sharing: int | None) -> Entry:
     """Return what the run of a look holds, as its line of the ledger has it."""
-    number = line["look"]
-    look = {
-        "evenfold.look": str(number),
-        "evenfold.look_reason": line["reason"],
-        "evenfold.look_by": line["by"],
-        "evenfold.look_digest": line["digest"],
-        "evenfold.look_level": f"{level_of_look(number, budget=sharing):.6g}",
-        "evenfold.holdout": line["holdout"],
-    }
-    return Entry(
-        key=run_key(kind="look", split_id=split.split_id, number=number),
-        name=f"{model.title} @ {split.name} {split.version} look {number}",
-        tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
-        params={f"model.{name}": value for name, value in model.canonical().items()} | {"split_id": split.split_id},
-    )
+    number, level = line["look"], level_of_look(line["look"], budget=sharing)
+    tags = split_tags(
+        split, record="look", look=str(number), look_reason=line["reason"], look_by=line["by"],
+        look_digest=line["digest"], look_level=f"{level:.6g}", holdout=line["holdout"],
+    )  # fmt: skip
+    key, name = run_key(kind="look", split_id=split.split_id, number=number), f"{split.name} {split.version}"
+    params = {f"model.{name}": value for name, value in model.canonical().items()} | {"split_id": split.split_id}
+    return Entry(key, f"{model.title} @ {name} look {number}", tags | origin_tags(), params)
 
 
 def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
@@ -120,15 +112,16 @@ def record_look_scores(split: SplitRef, look: Look, result: FitResult, estimates
             figures |= {f"holdout/{each.metric}_ci_{end}": getattr(each.interval, end) for end in ("low", "high")}
     tracker.measured(look.run_id, figures)
     tags = tracker.client.get_run(look.run_id).data.tags
+    reason, by = (tags.get(f"evenfold.look_{part}", "") for part in ("reason", "by"))
     # What the newest usual evaluation of the same recipe on the folds said.
     promised: list[Estimate] = []
     if evaluation := finished_record(tracker.home, work_of(split, result.model), "", "auto", 0.95):
         with suppress(SplitError):  # of a recipe that is damaged, or not ours
             promised = read_recipe(evaluation).estimates
     page = look_page(
-        result.score, estimates, look=look.look, budget=look.budget, reason=tags.get("evenfold.look_reason", ""),
-        by=tags.get("evenfold.look_by", ""), split=f"{split.name} {split.version}", model=str(result.model.estimator),
-        origin=Origin(Path(split.data).name, look.run_id), promised=promised,
+        result.score, estimates, look=look.look, budget=look.budget, reason=reason, by=by, promised=promised,
+        split=f"{split.name} {split.version}", model=str(result.model.estimator),
+        origin=Origin(Path(split.data).name, look.run_id),
     )  # fmt: skip
     _keep(tracker, look.run_id, split, page, {PREDICTIONS: pd.read_parquet(result.predictions.path)})
     return look.model_copy(update={"promised": promised})
@@ -144,27 +137,27 @@ def record_tuning(
     Up to 100 configurations have a child run each; all are in tuning.json.
     """
     tracker, chosen, title = tracker_of(split), tried[choice.chosen], model.title
-    of_metric = [_of(metric, trial.estimates) for trial in tried]
-    anew = _of(metric, nested.estimates) if nested else None
+    of_metric = [next(each for each in trial.estimates if each.metric == metric) for trial in tried]
+    anew = next(each for each in nested.estimates if each.metric == metric) if nested else None
     params = [trial.params for trial in tried]
     identity = {"model": model.canonical(), "tried": params, "metric": metric, "one_standard_error": one_standard_error}
-    identity |= entries.unless_usual(interval, level) | ({"nested": True} if nested else {})
+    identity |= unless_usual(interval, level) | ({"nested": True} if nested else {})
     identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
-    key, code = entries.coded(run_key(kind="tune", split_id=split.split_id, **identity), model.code)
+    key, code = coded(run_key(kind="tune", split_id=split.split_id, **identity), model.code)
     metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
     metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
     whole = Entry(
-        key=key,
-        name=f"{title} @ {split.name} {split.version} tuning",
-        tags=split_tags(split) | code | origin_tags()
-        | {"evenfold.record": "tuning", "evenfold.split_run_id": split_run_id},
-        params={f"chosen.{name}": value for name, value in chosen.params.items()},
-        metrics=metrics | {f"tried/{metric}": {i: score.value for i, score in enumerate(of_metric)}},
+        key, f"{title} @ {split.name} {split.version} tuning",
+        split_tags(split, record="tuning", split_run_id=split_run_id) | code | origin_tags(),
+        {f"chosen.{name}": value for name, value in chosen.params.items()},
+        metrics | {f"tried/{metric}": {i: score.value for i, score in enumerate(of_metric)}},
     )  # fmt: skip
     with tracker.run(whole) as run_id:
         log_inputs(tracker, run_id, split, split_run_id)
         for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
-            with tracker.run(_configuration(split, key, title, number, trial), parent=run_id):
+            name, of = f"{title} configuration {number}", run_key(kind="configuration", parent=key, number=number)
+            figures = estimate_metrics(trial.estimates)
+            with tracker.run(Entry(of, name, short_tags(split), trial.params, figures, judged=True), parent=run_id):
                 pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         tracker.keep_recipe(run_id, split, fullest, choice.promised(chosen.estimates, metric))
@@ -183,22 +176,13 @@ def _keep(tracker: Tracker, run_id: str, split: SplitRef, page: Page, files: dic
     tracker.tell(run_id, {NOTE: page_note(page, links_of(tracker, run_id, "The page", split))})
 
 
-def _configuration(split: SplitRef, tuning: str, title: str, number: int, trial: Tried) -> Entry:
-    key, name = run_key(kind="configuration", parent=tuning, number=number), f"{title} configuration {number}"
-    return Entry(key, name, short_tags(split), trial.params, estimate_metrics(trial.estimates), judged=True)
-
-
-def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:
-    return next(estimate for estimate in estimates if estimate.metric == metric)
-
-
-def _record(
-    experiment: str, name: str, kind: str, about: dict[str, str], page: Page, tags: dict[str, str],
-    metrics: dict[str, float], **tables: object,
+def record_page(
+    experiment: str, name: str, kind: str, about: dict[str, str], page: Page, tags: dict[str, str] | None = None,
+    metrics: Mapping[str, float] | None = None, **tables: object,
 ) -> str:  # fmt: skip
-    """Record a page as a run of its own and return its id; the same ``kind`` and ``about`` find the same run."""
+    """Record a page and tables as a run of its own; return it. The same ``kind`` and ``about`` find the same run."""
     tracker, key = Tracker(Home.here(), experiment), run_key(kind=kind, name=name, **about)
-    entry = Entry(key, name, tags | origin_tags() | {"evenfold.record": kind}, about, metrics)
+    entry = Entry(key, name, (tags or {}) | origin_tags() | {"evenfold.record": kind}, about, metrics or {})
     with tracker.run(entry) as run_id:
         link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
         tracker.tell(run_id, {NOTE: page_note(page, {"The page": link})})
@@ -222,34 +206,23 @@ def record_comparison(
     of_split = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
     tags = {name: a.tags[name] for name in of_split if name in a.tags}
     title = f"{' and '.join(each.name.partition(' @ ')[0] for each in (a, b))} @ {spec}"
-    return _record(spec.partition(" ")[0] or "comparisons", title, "comparison", about, page, tags, figures)
-
-
-def record_study(
-    experiment: str, name: str, problem: Problem, about: dict[str, str], page: Page, table: pd.DataFrame
-) -> str:
-    """Record a study's page and table, one run for the same ``about``, model and rows; return it. O(rows x columns)."""
-    about = about | {"problem": problem.digest}
-    return _record(experiment, name, "study", about, page, {}, {}, study=table.to_dict("records"))
+    return record_page(spec.partition(" ")[0] or "comparisons", title, "comparison", about, page, tags, figures)
 
 
 @step(run_name=lambda spec, *_, **__: f"record the segments of {spec.name}")
-def record_segments(
-    spec: SplitSpec, model: ModelSpec, by: str, segments: Sequence[Segment], *, run_label: str = ""
-) -> RunRef:
-    """Record what a recipe scores on each segment, in one run; the same splits and recipe are one run."""
-    name = f"{model.title} @ {spec.name} by {by}"
-    scored = {each.segment: each.estimate.value for each in segments if each.estimate}
+def record_segments(spec: SplitSpec, model: ModelSpec, by: str, segments: Sequence[Segment], *, run_label: str) -> str:
+    """Record what a recipe scores on each segment, in one run, and return it; the same splits and recipe are one."""
+    name, metric = f"{model.title} @ {spec.name} by {by}", model.metrics[0]
+    values = [each.estimate.value for each in segments if each.estimate]
     about = {
         "by": by, "model": digest_json(model.canonical() | model.code), "label": run_label,
         "splits": digest_json([[each.segment, each.split_id] for each in segments]),
     }  # fmt: skip
-    figures = {"segments": float(len(segments)), "failed": float(len(segments) - len(scored))}
-    if values := list(scored.values()):
-        range_ = {"lowest": min(values), "mean": fmean(values), "highest": max(values)}
-        figures |= {f"{name}/{model.metrics[0]}": value for name, value in range_.items()}
-    page, rows = segments_page(name, model.metrics[0], segments), [asdict(each) for each in segments]
-    return RunRef(run_id=_record(spec.name, name, "segments", about, page, {}, figures, segments=rows))
+    figures = {"segments": float(len(segments)), "failed": float(len(segments) - len(values))}
+    if values:
+        figures |= {f"lowest/{metric}": min(values), f"mean/{metric}": fmean(values), f"highest/{metric}": max(values)}
+    page, rows = segments_page(name, metric, segments), [asdict(each) for each in segments]
+    return record_page(spec.name, name, "segments", about, page, metrics=figures, segments=rows)
 
 
 def record_later(
@@ -260,7 +233,7 @@ def record_later(
     for each in estimates:
         figures |= {f"later/{each.metric}": each.value} | ends(each.metric, each.interval, "later_")
     about, rows = {key: str(value) for key, value in scored.items()}, [asdict(estimate) for estimate in estimates]
-    return _record(split.name, name, "later rows", about, page, short_tags(split), figures, later=rows)
+    return record_page(split.name, name, "later rows", about, page, short_tags(split), figures, later=rows)
 
 
 def record_audit(manifest: Manifest, audit: Audit) -> str:
@@ -270,7 +243,7 @@ def record_audit(manifest: Manifest, audit: Audit) -> str:
     figures = {f"audit/{name}": float(n) for name, n in counts.items()}
     about = {"split_id": manifest.split_id, "features": ", ".join(audit.features)[:5000]}
     title, rows = f"{audit.name} {audit.version} audit", audit.model_dump(mode="json")
-    return _record(audit.name, title, "audit", about, page, tags, figures, audit=rows)
+    return record_page(audit.name, title, "audit", about, page, tags, figures, audit=rows)
 
 
 class OwnScores(Displayed, RunRef):
@@ -304,15 +277,12 @@ def log_scores(
     """
     split = manifest if isinstance(manifest, Manifest) else manifest.manifest()
     table = one_for_each(scores, split.n_splits, f"{split.name} {split.version}")
-    sizes = np.array([[side.size for side in split.in_use.pair(i)] for i in range(split.n_splits)])
-    stratified = split.splitter.needs.y != "ignored"
-    tests = {
-        metric: corrected_resampled_t(values, sizes[:, 0], sizes[:, 1], level=level, stratified=stratified)
-        for metric, values in table.items()
-    }
+    sizes = np.array([[side.size for side in split.in_use.pair(i)] for i in range(split.n_splits)]).T
+    of_splits = partial(corrected_resampled_t, level=level, stratified=split.splitter.needs.y != "ignored")
+    tests = {metric: of_splits(values, *sizes) for metric, values in table.items()}
     title = model if isinstance(model, str) else type(model).__name__
     checked = None if data is None else audit(split, data)
-    name, tags = f"{title} @ {split.name} {split.version}", split_tags(SplitRef.of(split))
+    name = f"{title} @ {split.name} {split.version}"
     own = OwnScores(run_id="", name=name, scores=tests, audit=checked)
     page = Page(name, Verdict.NONE, "") if checked is None else audit_page(checked)
     figures: dict[str, float] = {}  # named as those of evaluations
@@ -322,5 +292,6 @@ def log_scores(
     about = {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)}
     tables = {"scores": table} | ({} if checked is None else {"audit": checked.model_dump(mode="json")})
     page = replace(page, lead=f"{own.summary}. {page.lead}")
-    run_id = _record(split.name, name, "own scores", about, page, tags, figures, **tables)
+    tags = split_tags(SplitRef.of(split))
+    run_id = record_page(split.name, name, "own scores", about, page, tags, figures, **tables)
     return own.model_copy(update={"run_id": run_id})

@@ -34,7 +34,7 @@ from evenfold.tasks.runtime.progress import at_stop, room, unreachable
 from evenfold.tasks.runtime.signing import is_signed, sign
 from pydantic import BaseModel
 
-from .entries import PARTIAL, RECIPE, UNCODED, Entry, Metrics, code_in
+from .entries import PARTIAL, RECIPE, UNCODED, Entry, Metrics, allowed, code_in
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel, Run
@@ -203,7 +203,8 @@ class Tracker:
             on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
         points = {at: x for at, x in entry.points.items() if at[0] not in held or not at[0].startswith("seconds_")}
         newest = {name: value for (name, _), value in sorted(points.items())}  # of the last step, as the run shows it
-        of_model = {name for name in newest if "/" in name} - entry.series  # as value/r2 is, and no count
+        series = {allowed(name) for name, value in entry.metrics.items() if isinstance(value, Mapping)}
+        of_model = {name for name in newest if "/" in name} - series  # as value/r2 is, and no count
         parted = entry.judged and of_model & set(held) and JUDGED not in run.data.tags  # by a kill
         if parted or any(str(held.get(name, value)) != str(value) for name, value in newest.items()):  # NaN is NaN
             when = max(int(time.time() * 1000), when + 1)
@@ -301,7 +302,7 @@ class Tracker:
         # Named by its run, files of models that the run has made would lie over those that are called alike.
         place = f"{self.client.get_run(run_id).info.artifact_uri}/{name}"
         with in_silence():
-            to = None if folder is None else str(folder)
+            to = folder and str(folder)
             return Path(download_artifacts(place, dst_path=to, tracking_uri=self.client.tracking_uri))
 
 
