@@ -127,15 +127,16 @@ def _taken_up(course: Course) -> Retraining:
 
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     split, champion = course.split, run(registry.read_champion, course.split, course.name)
-    held = opened.against(champion)
-    if begun := held.begun:  # by now the champion may be this run's own version, which knows the rows that joined
+    now, before = champion.version if champion else None, opened.decision
+    # It holds against the champion of then, also where that gave way to this run's own version.
+    held = before if before and (before.champion == now or (champion and champion.run_id == opened.run_id)) else None
+    if begun := opened.begun if held else None:  # whoever is champion by now may know the rows that joined
         champion, growth, judged = begun.champion, begun.growth, begun.judged
     else:
         growth, judged = course.growth, _judged(course, champion, opened.run_id)
     winner = candidate = evaluated(course.recorded, course.candidate, course.request)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
-    now = champion.version if champion else None
-    decision = held.decision or replace(_decide(course, champion, candidate), champion=now)
+    decision = held or replace(_decide(course, champion, candidate), champion=now)
     run(retraining.record_decision, split, opened.run_id, decision)
     victor = champion if decision.winner == "champion" else None
     gone = versions.moved_code(victor) if victor else []  # without its code it is neither evaluated nor fitted
@@ -160,16 +161,16 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         estimates=[] if gone else winner.estimates, model=victor.model if victor and gone else winner.model,
         loser=loser if decision.difference is not None else None,
     )  # fmt: skip
-    return _committed(course, held, outcome, register)
+    return _committed(course, outcome, register, begun is not None)
 
 
-def _committed(course: Course, held: Opened, outcome: Retraining, register: partial[Registered] | None) -> Retraining:
+def _committed(course: Course, outcome: Retraining, register: partial[Registered] | None, begun: bool) -> Retraining:
     """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it.
 
     A person is asked before where that is asked for; raises GateError for a no, or no answer in time.
     """
     split, name, request = course.split, course.name, course.request
-    decision, asks = outcome.decision, request.gates and request.on_unclear == "ask" and not held.begun
+    decision, asks = outcome.decision, request.gates and request.on_unclear == "ask" and not begun
     if doubts := outcome.doubts(course.arrival, request.ask_above) if asks and (register or split.staged) else {}:
         question = ask(outcome, name, doubts, request.answer_within)
         answer = question.answer

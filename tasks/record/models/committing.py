@@ -88,9 +88,8 @@ def committing(split: SplitRef, name: str, run_id: str) -> Iterator[None]:
 
 def settle_commits(home: Home, split: str) -> None:
     """Finish or undo what a run that was killed has begun to commit of a split."""
-    if (home.splits / split).exists():
-        with locked(home.locks, f"commit/{split}"):
-            _settle_each(home, split)
+    with locked(home.locks, f"commit/{split}"):
+        _settle_each(home, split)
 
 
 def _settle_each(home: Home, split: str) -> None:

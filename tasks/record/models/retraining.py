@@ -131,11 +131,6 @@ class Opened(Outcome):
     outcome: Retraining | None = None
     begun: Retraining | None = None
 
-    def against(self, champion: Champion | None) -> Opened:
-        """Return what holds with this champion: all if it was decided against it, or made it one, and else nothing."""
-        before, now, by = self.decision, champion and champion.version, champion and champion.run_id
-        return self if before and (before.champion == now or by == self.run_id) else Opened(run_id=self.run_id)
-
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
 def open_retraining(

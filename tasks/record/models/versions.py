@@ -227,8 +227,7 @@ def keep_model(
         client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
     # What the run says of its model: its metrics without a step that are no other model's.
     points = [point for name in run.data.metrics for point in client.get_metric_history(run_id, name)]
-    metrics = [Metric(**{**dict(each), **own}) for each in points if each.step == 0 and each.model_id is None]
-    client.log_batch(run_id, metrics)
+    client.log_batch(run_id, [Metric(**dict(each) | own) for each in points if each.step == 0 and not each.model_id])
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / "model")
         # Naming what it requires saves MLflow a subprocess.
