@@ -136,22 +136,22 @@ def trust(
 
     Example: evenfold trust flights@3
     """
-    from evenfold.tasks.record.models.versions import look_at, trust as sign
+    from evenfold.tasks.record.models.versions import look_at
     from evenfold.tasks.record.tracker import Tracker
 
     name, _, version = reference.rpartition("@")
-    look = look_at(tracker := Tracker(tasks.Home.here().require_record()), name, version)
-    model = f"the model with SHA-256 {look.sha256}" if look.sha256 else "no model, for it holds no skops file,"
+    sha256, recipe, sign = look_at(Tracker(tasks.Home.here().require_record()), name, version)
+    model = f"the model with SHA-256 {sha256}" if sha256 else "no model, for it holds no skops file,"
     errors().print(
-        f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(look.recipe)} will be "
+        f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(recipe)} will be "
         "trusted as your own code is."
     )
     if not yes and not sys.stdin.isatty():
         raise SplitError("nobody is there to be asked; where you have looked at it, say --yes.")
     signed = yes or typer.confirm("Sign it?", err=True)
     if signed:
-        sign(tracker, look)
-    about = {"name": name, "version": version, "sha256": look.sha256, "recipe": look.recipe, "signed": signed}
+        sign()
+    about = {"name": name, "version": version, "sha256": sha256, "recipe": recipe, "signed": signed}
     return Answer(about, "signed" if signed else "not signed")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -137,35 +136,26 @@ def decision_in(run: Run) -> Decision | None:
     return Tags.of(tags, f"run {run.info.run_id}").decision
 
 
-@dataclass(frozen=True)
-class Untrusted:
-    """A version as it was looked at: ``sha256`` of its skops file, "" without one, and what its evaluation holds."""
+def look_at(tracker: Tracker, name: str, version: str) -> tuple[str, dict[str, object] | None, Callable[[], None]]:
+    """Return what would be trusted of a version, of which nothing is loaded or imported, and what signs it.
 
-    version: ModelVersion
-    sha256: str
-    recipe: dict[str, object] | None
-    evaluated: Mapping[str, object] | None
-
-
-def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
-    """Return what would be trusted; nothing of it is loaded or imported.
-
-    Raises SplitError in a deployed run, for no version, and for one that was evaluated with another recipe.
+    That is the SHA-256 of its skops file ("" without one) and its recipe. Signed are the version, and the recipe and
+    predictions of its evaluation, as they are looked at now. Raises SplitError in a deployed run, for no version, and
+    for one that was evaluated with another recipe.
     """
     from mlflow.artifacts import download_artifacts
 
     if is_deployed():
         raise SplitError("evenfold trust is a person's word at a terminal, and a deployed run has none to give.")
-    registered = version_named(tracker, f"models:/{name}/{version}")
+    client, registered = tracker.client, version_named(tracker, f"models:/{name}/{version}")
     digest, recipe = "", Tags.of(registered.tags, f"version {version} of {name}").model
     # Its files may be gone, or be none that is ever loaded.
     with suppress(Exception), tempfile.TemporaryDirectory() as folder, in_silence():
         # MLflow looks a models:/ URI up in the store of the process, which is the user's.
-        where = str(tracker.client.get_model_version_download_uri(name, version))
-        place = download_artifacts(where, dst_path=folder, tracking_uri=tracker.client.tracking_uri)
-        (file,) = Path(place).rglob("*.skops")
+        where = str(client.get_model_version_download_uri(name, version))
+        (file,) = Path(download_artifacts(where, dst_path=folder, tracking_uri=client.tracking_uri)).rglob("*.skops")
         digest = sha256(file)
-    evaluated = None
+    evaluated: dict[str, object] | None = None
     with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of a run that is gone, or none of ours
         content, signed = tracker.read_signed(registered.tags[EVALUATION], RECIPE)
         evaluated = dict(content)
@@ -178,16 +168,14 @@ def look_at(tracker: Tracker, name: str, version: str) -> Untrusted:
             theirs = ModelSpec.model_validate(evaluated.get("model"))
         if theirs is None or not theirs.trains_like(recipe):
             raise SplitError(f"version {version} of {name} was evaluated with another recipe; retrain, or roll back.")
-    return Untrusted(registered, digest, None if recipe is None else recipe.canonical(), evaluated)
 
+    def trust() -> None:
+        if evaluated is not None:
+            tracker.keep_signed(registered.tags[EVALUATION], RECIPE, evaluated)
+        client.set_model_version_tag(registered.name, str(registered.version), DIGEST, digest)
+        sign_version(client, registered, registered.tags | {DIGEST: digest})
 
-def trust(tracker: Tracker, looked_at: Untrusted) -> None:
-    """Sign a version, and the recipe and predictions of its evaluation, as they were when they were looked at."""
-    version, digest = looked_at.version, {DIGEST: looked_at.sha256}
-    if looked_at.evaluated is not None:
-        tracker.keep_signed(version.tags[EVALUATION], RECIPE, looked_at.evaluated)
-    tracker.client.set_model_version_tag(version.name, str(version.version), DIGEST, looked_at.sha256)
-    sign_version(tracker.client, version, version.tags | digest)
+    return digest, None if recipe is None else recipe.canonical(), trust
 
 
 def load_final(final: FinalModel) -> tuple[Any, list[str]]:
