@@ -141,8 +141,7 @@ def _finish(home: Home, place: Path) -> None:
     """Let a generation have its final name, and offer it to whoever shares splits."""
     final = place.with_name(place.name.removeprefix(UNDER_WAY))
     with locked(home.locks, f"name/{final.parent.name}"):
-        if place != final:
-            settle(place, final)
+        settle(place, final)
         if (bucket := bucket_of(home)) and not bucket.offer_split(final):
             shutil.rmtree(final)
             raise _made_meanwhile(final)

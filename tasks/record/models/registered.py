@@ -121,11 +121,10 @@ class RegisteredModel:
 
     def require_champion(self, decision: Decision | None, own: ModelVersion | None) -> None:
         """Raise ChampionChangedError unless the champion is the version that was compared with, or one's ``own``."""
-        mine = None if own is None else str(own.version)
-        if decision is not None and (now := self.aliases.get(CHAMPION)) not in (decision.champion, mine):
-            before = decision.champion or "none"
+        now, before = self.aliases.get(CHAMPION) or "none", decision and (decision.champion or "none")
+        if before and now not in (before, own and str(own.version)):
             raise ChampionChangedError(
-                f"the champion of {self.name} is version {now or 'none'} by now, and {before} was compared with."
+                f"the champion of {self.name} is version {now} by now, and {before} was compared with."
             )
 
     def make_champion(self, own: ModelVersion, decision: Decision | None) -> None:
@@ -213,11 +212,10 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     """
     model, versions = RegisteredModel.existing(name, to)
     with model.alone():
-        aliases = model.aliases
-        champion = aliases.get(CHAMPION)
+        champion, previous = map(model.aliases.get, (CHAMPION, PREVIOUS))
         if to is not None and to == champion:
             raise SplitError(f"version {to} of {name} is the champion already.")
-        chosen = to or model.champion_before([champion]) or aliases.get(PREVIOUS)
+        chosen = to or model.champion_before([champion]) or previous
         if chosen not in versions:
             where = f"before version {champion} " if champion else ""
             raise SplitError(
