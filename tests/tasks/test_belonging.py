@@ -13,7 +13,7 @@ from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.models.retraining import register_model
 from evenfold.tasks.record.splits import record_split
 from evenfold.tasks.record.tracker import complete_records
-from evenfold.tasks.scores import _of_draws
+from evenfold.tasks.scores import BLOCK, _first_draws
 from evenfold.tasks.steps import worth_another_try
 from evenfold.tasks.work import work_of
 from mlflow.tracking import MlflowClient
@@ -63,7 +63,7 @@ def test_draws_that_are_left_out_are_told_too(path: str) -> None:
     drawn = split.fn(path, key="id", target="y", strategy="Bootstrap", n_splits=6)
     some = aggregate.fn(drawn, [fit_fold.fn(drawn, (0, 4), RIDGE)], apparent=fit_fold.fn(drawn, "all rows", RIDGE))
     assert some.errors == ["4 of 6 splits are given, and the estimates are of these alone."]
-    assert len(_of_draws(work_of(drawn, RIDGE))[1]) == 6, "what guessing scores is of every draw"
+    assert len([*_first_draws(work_of(drawn, RIDGE), BLOCK)]) == 6, "what guessing scores is of every draw"
 
 
 def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
