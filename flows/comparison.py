@@ -95,15 +95,16 @@ class Pair:
 
         Raises EvaluationError where a fit fails of repeats that are required.
         """
-        fitted, n_before, sides = [], 0, []
+        a, b = self.a.predictions, self.b.predictions
+        states, n_before, sides = list[str](), 0, []
         for recipe, side in zip(self.recipes, (self.a, self.b), strict=False):
             fits, n = Fits(recipe.split, recipe.model), int(side.predictions.groupby(["repeat", "fold"]).ngroups)
             fit_more(fits, self.repeats, side.fit_seconds and side.fit_seconds / n)
             if fits.errors and self.required:
                 raise EvaluationError(fits.failure)
             if fits.errors:
-                return self.a.predictions, self.b.predictions, f"The folds were not repeated: {fits.failure}"
-            fitted.append(fits)
+                return a, b, f"The folds were not repeated: {fits.failure}"
+            states += fits.states
             work, tables = work_of(fits.split, fits.model), [side.predictions]
             for number, refit in enumerate(fits.refits, start=work.manifest.n_splits):  # these follow the recorded
                 repeat, fold = map(np.int32, work.manifest.membership.split_name(number))
@@ -111,15 +112,12 @@ class Pair:
                 tables.append(keyed.assign(repeat=repeat, fold=fold))
             sides.append(pd.concat(tables, ignore_index=True))
             n_before += n
-        if not fitted:
-            return self.a.predictions, self.b.predictions, self.why
-        n_fits, n_cached = sum(fits.n_fits for fits in fitted), sum(fits.n_cached for fits in fitted)
-        notes = (
-            f"{self.repeats} repeats of the folds: {n_before + n_fits:,} fits, of which {n_before:,} were "
-            f"recorded, {n_cached:,} kept and {n_fits - n_cached:,} made now."
-        )
-        a, b = sides
-        return a, b, f"{notes} {self.why}".strip()
+        if not sides:
+            return a, b, self.why
+        n, n_cached = len(states), states.count("cached")
+        recorded = f"{n_before + n:,} fits, of which {n_before:,} were recorded"
+        notes = f"{self.repeats} repeats of the folds: {recorded}, {n_cached:,} kept and {n - n_cached:,} made now."
+        return sides[0], sides[1], f"{notes} {self.why}".strip()
 
 
 @lru_cache(maxsize=1)

@@ -52,35 +52,20 @@ class Fits:
     states: list[FoldState] = field(default_factory=list)
 
     @property
-    def n_fits(self) -> int:
-        """The number of fits, also of those that failed."""
-        return len(self.states)
-
-    @property
-    def n_cached(self) -> int:
-        """The number of fits that came from the cache."""
-        return self.states.count("cached")
-
-    @property
     def failure(self) -> str:
         """Why there is no estimate, in a sentence."""
         return failure_of(self.errors, self.split.n_splits)
 
     def evaluated(self, allow_partial: bool = False, *, interval: Any = "auto", level: float = 0.95) -> Evaluated:
         """Return what the fits come to together; no estimates where some failed, unless that is allowed."""
+        how: dict[str, Any] = {"apparent": self.apparent, "errors": self.errors, "interval": interval, "level": level}
         if self.errors and not (allow_partial and self.results):
-            return scores.unaggregated(
-                self.split, self.model, self.results, self.apparent, self.errors, interval, level
-            )
-        refits = [] if self.errors else self.refits
-        return run(
-            scores.aggregate, self.split, self.results, apparent=self.apparent, errors=self.errors, refits=refits,
-            interval=interval, level=level,
-        )  # fmt: skip
+            return scores.unaggregated(self.split, self.model, self.results, **how)
+        return run(scores.aggregate, self.split, self.results, refits=[] if self.errors else self.refits, **how)
 
     def collect(self, outcomes: Outcomes, sizes: Sequence[int], to_come: int = 0) -> list[FitResult]:
         """Return the results of outcomes, each of ``sizes`` fits, in the splits' order; note all states and errors."""
-        n_done = self.n_fits
+        n_done = len(self.states)
         total = n_done + sum(sizes) + to_come
         came: dict[int, Finished[FitResult]] = {}
         say("fitting models", n_done, total)
@@ -227,9 +212,7 @@ def run_segments(request: Request) -> Segments:
         for value, table in tables.items()
         if value
     ]
-    segments = {
-        name: Segment(segment=name, rows=rows.num_rows, failed=scores.NO_VALUE) for name, rows in tables.items()
-    }
+    segments = {name: Segment(segment=name, rows=of.num_rows, failed=scores.NO_VALUE) for name, of in tables.items()}
     finished = finished_each(scores.evaluate_segment, calls, **request.of(ScoreFields))
     for n_done, (number, done) in enumerate(finished, start=1):
         value = calls[number][-1]
@@ -291,8 +274,9 @@ def evaluated(split: SplitOutcome, recipe: ModelSpec, request: Request) -> Evalu
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
-    counts = {"n_fits": fits.n_fits, "n_cached": fits.n_cached, "states": states, "since": record.since}
-    evaluation = _evaluation(split, outcome, record.run_id, started, **counts)
+    n_fits, n_cached = len(fits.states), fits.states.count("cached")
+    more = {"n_fits": n_fits, "n_cached": n_cached, "states": states, "since": record.since}
+    evaluation = _evaluation(split, outcome, record.run_id, started, **more)
     tell([evaluation.summary, *([f"{record.since}."] if record.since else [])])
     return evaluation
 

@@ -129,13 +129,12 @@ def require_used(request: Request) -> None:
     fields, fields_in = request.parameters, request.given
     manifest, many, looks = fields.get("manifest"), fields.get("by"), fields.get("on") == "holdout"
     reason, grows = fields.get("reason", "").strip(), fields.get("retrain")  # of a plan, which takes the fields of both
-    of_folds, shared = fields_in(groups.RecordFields), groups.RetrainFields.__annotations__
+    alone = [name for name in fields_in(groups.EvaluateFields) if name not in groups.RetrainFields.__annotations__]
+    of_folds = fields_in(groups.RecordFields)
     of_one = [*fields_in(groups.LookFields), *(name for name in of_folds if name != "run_label")]
     of_split = [*(["spec"] if request.spec else []), *fields_in(groups.SpecFields)]
     unused = {
-        "a retraining (retrain=True)": [
-            name for name in fields_in(groups.EvaluateFields) if grows and name not in shared
-        ],
+        "a retraining (retrain=True)": alone if grows else [],
         "an evaluation (retrain=False)": fields_in(groups.DecideFields) if grows is False else [],
         "many segments (by)": of_one if many else [],
         "a split that is decided now": ["rows"] if fields.get("rows") == "known" and not manifest else [],

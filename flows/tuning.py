@@ -38,7 +38,7 @@ def check_tuning(request: Request) -> str:
 def tune(request: Request) -> Tuning:
     """Fit every configuration on every fold, choose, correct the winner for having been chosen, and record."""
     split = split_of(request)
-    ref, interval, level, simplest = split.split, request.interval, request.level, request.one_standard_error
+    ref, simplest, how = split.split, request.one_standard_error, {"interval": request.interval, "level": request.level}
     work = work_of(ref, request.recipe)
     judged = _judged_inside(ref, work) if request.nested else []
     tried = configurations(request.grid, request.n_random, work.manifest.spec.seed)
@@ -47,26 +47,24 @@ def tune(request: Request) -> Tuning:
     outcomes: list[Evaluated] = []
     for number, params in enumerate(tried, start=1):
         with saying(f"configuration {number} of {len(tried)}"), setting(SAY, lambda *_: None):
-            fits = fit_splits(ref, recipe.with_params(params), interval=interval, time_limit=request.time_limit)
+            fits = fit_splits(ref, recipe.with_params(params), interval=request.interval, time_limit=request.time_limit)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
         trials.append(fits)
-        outcomes.append(fits.evaluated(interval=interval, level=level))
-    choice = _chosen(work, outcomes, metric, one_standard_error=simplest, level=level)
+        outcomes.append(fits.evaluated(**how))
+    choice = _chosen(work, outcomes, metric, one_standard_error=simplest, level=request.level)
     inside = _nested(trials, outcomes, judged, metric, request) if request.nested else None
     results = [Tried(params=params, estimates=each.estimates) for params, each in zip(tried, outcomes, strict=True)]
-    run_id = run(
-        record_tuning, ref, split.run_id, outcomes[0].model, results, choice, metric, simplest, inside,
-        interval=interval, level=level,
-    )  # fmt: skip
+    run_id = run(record_tuning, ref, split.run_id, outcomes[0].model, results, choice, metric, simplest, inside, **how)
     winner = trials[choice.chosen].model
     require_level_gap(ref, outcomes[choice.chosen].levels, metric, f"the tuning, run {run_id[:8]},")
     look = look_at_holdout(split, winner, request) if request.on == "holdout" else None
     of_metric = [next(score for score in each.estimates if score.metric == metric) for each in outcomes]
+    states = [state for fits in trials for state in fits.states]
     return Tuning(
         **asdict(choice), split=ref, metric=metric, run_id=run_id, look=look, nested=inside, model=winner,
         configurations=tried, scores=[score.value for score in of_metric], spreads=[score.sd for score in of_metric],
-        n_fits=sum(fits.n_fits for fits in trials), n_cached=sum(fits.n_cached for fits in trials),
+        n_fits=len(states), n_cached=states.count("cached"),
     )  # fmt: skip
 
 

@@ -61,6 +61,7 @@ def deploy(
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.exceptions import ObjectNotFound
+    from prefect.schedules import Cron
 
     if is_address(data):
         require_no_password(data)  # Prefect keeps what it calls a flow with
@@ -74,7 +75,11 @@ def deploy(
     with _client() as client:
         with contextlib.suppress(ObjectNotFound):
             earlier = client.read_deployment_by_name(f"{flow}/{name}")
-        schedule = _schedule(cron, timezone, active=not _is_idle(earlier))
+        try:
+            schedule = None if cron is None else Cron(cron, timezone=timezone, active=not _is_idle(earlier))
+        except Exception as error:
+            why = f"{cron!r} in {timezone} is not a time ({' '.join(str(error).split())[:200]})"
+            raise SplitError(f"--cron {why}; write '0 4 * * 1', Europe/Berlin.") from None
         kind = _pool(client, pool)
         deployment = published.to_deployment(
             name, parameters=request.model_dump(mode="json", exclude_unset=True), tags=tags,
@@ -110,19 +115,6 @@ def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: 
     ]
     facts = {"deployment": title, "id": str(current.id), "what": what, "pool": pool, "type": kind, "paused": paused}
     return Answer(facts | {"changes": changes}, "\n".join(words))
-
-
-def _schedule(cron: str | None, timezone: str, active: bool) -> Any:
-    """Return when a deployment runs by itself, if it does; raises SplitError for what is no time."""
-    from prefect.schedules import Cron
-
-    try:
-        return None if cron is None else Cron(cron, timezone=timezone, active=active)
-    except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise SplitError(
-            f"--cron {cron!r} in {timezone} is not a time ({reason}); write '0 4 * * 1', Europe/Berlin."
-        ) from None
 
 
 def _is_idle(deployment: Any) -> bool:

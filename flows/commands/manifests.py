@@ -18,8 +18,6 @@ from evenfold import flows, manifests, reports
 from .terminal import OUTPUT, Answer, option, show_json
 
 Pairs = dict[str, Any] | None
-
-
 NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
 ManifestFolder = Annotated[Path, option(NAMED, argument="MANIFEST", read=manifest_folder)]
 DataFile = Annotated[str, option("Parquet or CSV file, a folder or a glob of them.", argument="FILE")]

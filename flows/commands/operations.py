@@ -37,8 +37,7 @@ def up(stop: Annotated[bool, option("End it now.")] = False) -> Answer:
         ended = stop_server(home)
         return Answer({"stopped": ended}, "ended" if ended else "none was up")
     if os.environ.get("PREFECT_API_URL"):
-        what = "PREFECT_API_URL names a server already, which every command uses"
-        raise SplitError(f"{what}; unset it to keep one here.")
+        raise SplitError("PREFECT_API_URL names a server already, which every command uses; unset it to keep one here.")
     earlier = kept_server(home)
     server = earlier or keep_server(home)
     until = "since before" if earlier else "until evenfold up --stop"
@@ -113,10 +112,9 @@ def leaderboard(
 
 
 def rollback(
-    name: ModelName,
-    reason: Reason,
+    name: ModelName, reason: Reason,
     to: Annotated[str | None, option("The version; the champion before this one if left out.")] = None,
-) -> Answer:
+) -> Answer:  # fmt: skip
     """Make an earlier version of a model the champion again, and record who did it and why.
 
     Example: evenfold rollback flights --reason "the feed of May was in hours"
@@ -235,10 +233,9 @@ def list_(
 
     home = tasks.Home.here()
     looks = home.is_recorded  # looking makes no store
-    listed = {"splits": recorded_splits(home.splits)}
     kinds = {"evaluations": "evaluation", "tunings": "tuning", "later rows": "later rows"}
-    listed |= {title: recorded_runs(home, kind) if looks else [] for title, kind in kinds.items()}
-    listed |= {"models": recorded_models(home) if looks else []}
+    runs = {title: recorded_runs(home, kind) if looks else [] for title, kind in kinds.items()}
+    listed = {"splits": recorded_splits(home.splits), **runs, "models": recorded_models(home) if looks else []}
 
     def show(out: Words, _: object) -> None:
         out.show_records(listed, None if every else 20)

@@ -71,12 +71,10 @@ def demo(engine: of.Engine = "prefect") -> Answer:
 
 
 def compare(
-    run_a: of.RunA,
-    run_b: of.RunB,
-    metrics: of.Metrics = None,
+    run_a: of.RunA, run_b: of.RunB, metrics: of.Metrics = None,
     output: Annotated[Path | None, of.run("Write a page about it to this file.", "PATH", names=OUTPUT)] = None,
     **fields: Unpack[CompareFields],
-) -> Answer:
+) -> Answer:  # fmt: skip
     """Compare two evaluations row by row, over repeats of the folds where fits are short; with -o also on a page.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested.
@@ -178,8 +176,7 @@ def _told(
 
     SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or in no folder.
     """
-    from evenfold.flows import definitions
-    from evenfold.flows.requests import Request
+    from evenfold.flows import definitions, requests
     from evenfold.manifests.plan import check_columns
     from evenfold.reports.charts import stacked
     from evenfold.tasks.record.studies import record_page
@@ -190,7 +187,7 @@ def _told(
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     manifests.require_place(output)
-    request = Request.to(definitions.evaluate).read({"data": data, **fields})
+    request = requests.Request.to(definitions.evaluate).read({"data": data, **fields})
     check_columns(data, request.specification)
     problem = check_model(data, request.specification, request.recipe)
     with limited(problem.X.size):
