@@ -95,7 +95,6 @@ def split_key(split: SplitRef) -> str:
 def split_entry(split: SplitRef, report: BalanceReport, tags: dict[str, str]) -> Entry:
     """Return what the run of a split holds: of its parameters also those that nobody gave."""
     stored = split.stored()
-    columns = stored.spec.columns.model_dump(exclude_defaults=True)
     chosen = {n: v for n, v in stored.splitter.get_params(deep=False).items() if isinstance(v, (int, float, str))}
     chosen |= stored.spec.params
     return Entry(
@@ -107,6 +106,6 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: dict[str, str]) ->
             "rows": split.n_rows, "splits": split.n_splits,
             "split_id": split.split_id, "plan_id": split.plan_id, "seed": stored.spec.seed,
             **{f"params.{name}": value for name, value in chosen.items() if name != "random_state"},
-            **{f"columns.{role}": name for role, name in columns.items()},
+            **{f"columns.{role}": name for role, name in stored.spec.columns.model_dump(exclude_defaults=True).items()},
         },
     )  # fmt: skip

@@ -55,8 +55,7 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
         opened = ledger.open_look(
             by=about["by"], when=about["at"], reason=about["reason"], model=recipe.canonical(),
-            budget=part.budget if part else None,
-            elsewhere=len(list(tracker.runs(_ON_HOLDOUT.format(holdout)))),
+            budget=part.budget if part else None, elsewhere=len(list(tracker.runs(_ON_HOLDOUT.format(holdout)))),
         )  # fmt: skip
         sharing = ledger.sharing(opened)
         try:
@@ -256,10 +255,8 @@ class OwnScores(Displayed, RunRef):
     @property
     def summary(self) -> str:
         """The model, the split and each mean with its interval, in one line."""
-        intervals = (
-            f"{metric} {test.mean:.4g} [{test.interval.low:.4g}, {test.interval.high:.4g}]"
-            for metric, test in self.scores.items()
-        )
+        intervals = (f"{metric} {test.mean:.4g} [{test.interval.low:.4g}, {test.interval.high:.4g}]"
+                     for metric, test in self.scores.items())  # fmt: skip
         return f"{self.name}: {', '.join(intervals)}"
 
 
@@ -292,6 +289,5 @@ def log_scores(
     about = {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)}
     tables = {"scores": table} | ({} if checked is None else {"audit": checked.model_dump(mode="json")})
     page = replace(page, lead=f"{own.summary}. {page.lead}")
-    tags = split_tags(SplitRef.of(split))
-    run_id = record_page(split.name, name, "own scores", about, page, tags, figures, **tables)
+    run_id = record_page(split.name, name, "own scores", about, page, split_tags(SplitRef.of(split)), figures, **tables)
     return own.model_copy(update={"run_id": run_id})

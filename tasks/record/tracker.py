@@ -198,8 +198,9 @@ class Tracker:
 
         run_id, held, when = run.info.run_id, run.data.metrics, run.info.start_time
         on, tags = dict[str, str](), _cut(entry.tags)  # on: which model and split a point is of
+        params = {name: str(value)[:5900] for name, value in entry.params.items()}
         if entry.judged:
-            tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry)
+            tags[JUDGED] = on["model_id"] = self._keep_light_model(run, entry.name, params)
             on |= {"dataset_name": entry.tags["spec"], "dataset_digest": entry.tags["evenfold.split_id"][:32]}
         points = {at: x for at, x in entry.points.items() if at[0] not in held or not at[0].startswith("seconds_")}
         newest = {name: value for (name, _), value in sorted(points.items())}  # of the last step, as the run shows it
@@ -210,24 +211,21 @@ class Tracker:
             when = max(int(time.time() * 1000), when + 1)
         else:  # the model has these points by now, and may refuse them
             of_model -= set(held)
-        metrics = [
-            Metric(name, value, when, step, run_id=run_id, **(on if name in of_model else {}))
-            for (name, step), value in points.items()
-        ]
-        params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
-        self.client.log_batch(run_id, metrics, params=params, tags=[RunTag(*tag) for tag in tags.items()])
+        metrics = [Metric(name, value, when, step, run_id=run_id, **(on if name in of_model else {}))
+                   for (name, step), value in points.items()]  # fmt: skip
+        marks = [RunTag(*tag) for tag in tags.items()]
+        self.client.log_batch(run_id, metrics, params=[Param(*param) for param in params.items()], tags=marks)
 
     def measured(self, run_id: str, metrics: Metrics) -> None:
         """Log metrics of a run, also those that it holds, with their new values; but seconds stay the first."""
         self._fill(self.client.get_run(run_id), Entry("", "", metrics=metrics))
 
-    def _keep_light_model(self, run: Run, entry: Entry) -> str:
+    def _keep_light_model(self, run: Run, title: str, params: dict[str, str]) -> str:
         """Return the light model of a run, made once: it has no artifact, and the metrics as MLflow's search wants."""
         if JUDGED in run.data.tags:
             return str(run.data.tags[JUDGED])
         # By the model's name, which may be on a split; it may not hold what a path or URI does.
-        name = re.sub(r"[/:.%\"']", "-", entry.name.partition(" @ ")[0])
-        params = {name: str(value)[:5900] for name, value in entry.params.items()}
+        name = re.sub(r"[/:.%\"']", "-", title.partition(" @ ")[0])
         model = self.logged_model(run.info.run_id, name, {}, params=params, model_type="evenfold-recipe")
         return str(self.client.finalize_logged_model(model.model_id, "READY").model_id)
 
