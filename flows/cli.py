@@ -27,11 +27,8 @@ app = typer.Typer(
     help="Split data once, provably; train a model per fold; record honest scores.",
     epilog="\b\nExit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed.\n"
     "Every command has an example in its own --help, and --json for machines.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
+    no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
+)  # fmt: skip
 
 
 def _say_version(flag: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from evenfold.estimates import Choice, Comparison, Confusion, Estimate, FoldScore, ModelSpec
@@ -16,7 +16,7 @@ from evenfold.reports.evaluations import words
 from evenfold.reports.evaluations.page import confusion_section
 from evenfold.reports.evaluations.pictures import importance_words
 from evenfold.reports.evaluations.studies import Segment
-from evenfold.reports.texts import top_of_split
+from evenfold.reports.texts import Step, top_of_split
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.errors import Displayed, EvenfoldError, amount
 from evenfold.tasks.outcomes import FoldState, Growth, Measured, Outcome, SplitRef
@@ -58,29 +58,6 @@ class SplitOutcome(Displayed, Outcome):
     def as_cv(self, frame: Any, rows: WhichRows = "all") -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn; see ``Manifest.as_cv``."""
         return self.split.manifest().as_cv(frame, rows)
-
-
-class Step(Outcome):
-    """A step that would be done ``n`` times: how many results lie in the store, and why the others do not, in words.
-
-    ``seconds``: what those that are computed took before, in all; None where nothing like it was. ``states``: of the
-    fits, that of each fold or draw.
-    """
-
-    name: Literal["split", "fits", "model", "audit", "record", "champion", "promotion"]
-    n: int = 1
-    n_cached: int = 0
-    reasons: list[str] = []
-    seconds: float | None = None
-    states: list[FoldState] = []
-
-    @property
-    def words(self) -> str:
-        """Say how many results come from the store, and how many are computed, in what time and why."""
-        n, again = self.n - self.n_cached, f"{self.n_cached:,} from the store"
-        took = "" if self.seconds is None else f", about {self.seconds:.2g} s"
-        computed = f"{n:,} to compute{took}: {'; '.join(self.reasons)}"
-        return ", ".join(([again] if self.n_cached else []) + ([computed] if n else []))
 
 
 class Planned(Displayed, Outcome):

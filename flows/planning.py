@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,9 +11,9 @@ from typing import Any
 
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import from_anywhere
+from evenfold.reports.texts import Step
 from evenfold.splitters.errors import amount
 from evenfold.tasks import Home, SplitRef, plans
-from evenfold.tasks.outcomes import FoldState
 from evenfold.tasks.record.reading import finished_record, preimage_of_record
 from evenfold.tasks.requests import flat
 from evenfold.tasks.runtime.signing import require_team_key
@@ -20,7 +21,7 @@ from evenfold.tasks.store import Preimage, nearest, ready
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
 from . import definitions
-from .outcomes import Planned, Step
+from .outcomes import Planned
 from .requests import Request, checked
 
 AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at the locked rows is never kept"
@@ -45,7 +46,7 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
     split, step = _split(request, aside)
     yield step
     if request.on == "holdout":
-        yield from (Step(name=name, reasons=[LOOK]) for name in ("fits", "record"))
+        yield from (Step("fits", reasons=[LOOK]), Step("record", reasons=[LOOK]))
         return
     yield from _steps_on(request, split, work_of(split, request.recipe))
 
@@ -75,7 +76,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
     title, newer = f"version {champion.version}", champion.tags.get("evenfold.split_id") != split.split_id
     if champion.model.canonical() != work.problem.model.canonical():
         theirs = work_of(split, champion.model.with_metric(metric))
-        yield _fits(request, split, theirs).model_copy(update={"name": "champion"})
+        yield replace(_fits(request, split, theirs), name="champion")
         why = f"the candidate is compared with {title} by {metric_of(metric).title}"
     else:
         why = f"the recipe is that of {title}"
@@ -113,7 +114,7 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
 
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     interval, draws = request.interval, split.kind == "draws"
-    states: list[FoldState] = []
+    states: list[str] = []
     for i in split.blocks() if split.in_blocks else split.splits():
         hit = not request.refresh and ready(f"score/{key_of_fit(work, i)}") is not None
         states += ["cached" if hit else "waiting"] * (i[1] - i[0] if isinstance(i, tuple) else 1)
@@ -122,7 +123,7 @@ def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     beside += [key_of_fit(work, i, interval) for i in range(n_further)]
     n_cached = states.count("cached") + _n_kept([f"score/{key}" for key in beside])
     preimage = preimage_of_fits(work, interval if n_further else None)
-    return _step(request, preimage, len(states) + len(beside), n_cached).model_copy(update={"states": states})
+    return replace(_step(request, preimage, len(states) + len(beside), n_cached), states=states)
 
 
 def _n_kept(keys: list[str]) -> int:

@@ -1,12 +1,12 @@
-"""Pages as Markdown, for Prefect, MLflow and comments; and the pages of results whose tops a notebook shows."""
+"""Pages as Markdown, for Prefect, MLflow and comments; pages whose tops a notebook shows; steps of a plan in words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, Literal
 
 from evenfold.estimates.comparison import Comparison
 from evenfold.estimates.results import Estimate
@@ -51,6 +51,30 @@ def audit_in_markdown(audit: Audit) -> str:
     page, checks = audit_page(audit), replace(checks_table(audit), head=["check", "what came of it"])
     note = page_note(replace(page, findings=[]), {}, Table("", rows, ["", "check", "finding"]), checks)
     return f"## {page.title}\n\n{note}\n"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that would be done ``n`` times: how many results lie in the store, and why the others do not, in words.
+
+    ``seconds``: what those that are computed took before, in all; None where nothing like it was. ``states``: of the
+    fits, that of each fold or draw.
+    """
+
+    name: Literal["split", "fits", "model", "audit", "record", "champion", "promotion"]
+    n: int = 1
+    n_cached: int = 0
+    reasons: Sequence[str] = ()
+    seconds: float | None = None
+    states: Sequence[str] = ()
+
+    @property
+    def words(self) -> str:
+        """Say how many results come from the store, and how many are computed, in what time and why."""
+        n, again = self.n - self.n_cached, f"{self.n_cached:,} from the store"
+        took = "" if self.seconds is None else f", about {self.seconds:.2g} s"
+        computed = f"{n:,} to compute{took}: {'; '.join(self.reasons)}"
+        return ", ".join(([again] if self.n_cached else []) + ([computed] if n else []))
 
 
 def linked(links: Mapping[str, str]) -> str:
