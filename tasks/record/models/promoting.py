@@ -30,8 +30,8 @@ from evenfold.tasks.steps import step
 from evenfold.tasks.work import Work, work_of
 from numpy.typing import NDArray
 
-# Of fewer new rows nothing is asked: all training rows are looked at instead.
-FEWEST_NEW = 20
+FEWEST_NEW = 20  # of fewer new rows nothing is asked: all training rows are looked at instead
+Predictions = Callable[[], NDArray[np.float64]]  # made by whoever first asks for them
 
 
 @step(run_name=lambda winner, **_: f"look at the new model of {winner.split.name}")
@@ -53,22 +53,20 @@ def check_model(winner: Measured, final: FinalModel, champion: Champion | None, 
         return problem.answered(Responses.of(model, problem.X.iloc[rows]), rows).numbers
 
     checks: dict[str, Callable[[], Outcome]] = {
-        "lower_score": lambda: _lower_score(winner, work, champion, recorded, metric),
+        "lower_score": lambda: _lower_score(winner, champion, recorded, metric),
         "unusable_predictions": lambda: _share(~np.isfinite(predicted()).all(axis=1), "are not finite numbers"),
         "wild_predictions": lambda: _wild(work, predicted),
-        "constant_predictions": lambda: _constant(champion, recorded, rows, predicted),
+        "constant_predictions": lambda: _constant(champion, recorded, predicted),
         "level_gap": lambda: gap_of_levels(winner.levels, metric),
     }
     return judged(gates_with(winner.split.limits, MODEL_GATES), checks, manifest, rows.size, list(problem.features))
 
 
-def _lower_score(
-    winner: Measured, work: Work, champion: Champion | None, recorded: Recorded | None, metric: str
-) -> Outcome:
+def _lower_score(winner: Measured, champion: Champion | None, recorded: Recorded | None, metric: str) -> Outcome:
     """Compare the score with the champion's on the rows that both tested, or else on all of each."""
+    work, same = work_of(winner.split, winner.model), None
     if champion is None or not work.problem.model.trains_like(champion.model):
         raise NotAsked("the recipe is not the champion's")
-    same = None
     if recorded is not None and winner.split.kind != "draws":
         same = compare_same(recorded.predictions, kept_scores(winner.split, work), metric, recorded.key)
     scores = Tags.model_validate(champion.tags).scores
@@ -82,7 +80,7 @@ def _share(odd: Any, what: str) -> Outcome:
     return Found(n / len(odd), sentence, {"rows": n}) if n else None
 
 
-def _wild(work: Work, predicted: Callable[[], NDArray[np.float64]]) -> Outcome:
+def _wild(work: Work, predicted: Predictions) -> Outcome:
     """Look for numbers far beyond those that the model has learnt from."""
     needed(not work.problem.classes, "classes are predicted")
     y = work.problem.y[work.place[work.manifest.in_use.unlocked]].astype(np.float64)
@@ -93,13 +91,10 @@ def _wild(work: Work, predicted: Callable[[], NDArray[np.float64]]) -> Outcome:
     return _share(wild, "lie outside of the target's range by more than its width")
 
 
-def _constant(
-    champion: Champion | None, recorded: Recorded | None, rows: NDArray[np.int64],
-    predicted: Callable[[], NDArray[np.float64]],
-) -> Outcome:  # fmt: skip
+def _constant(champion: Champion | None, recorded: Recorded | None, predicted: Predictions) -> Outcome:
     """Look for a model that says the same of every row where the champion's did not."""
     needed(champion, "there is no champion to lose")
-    needed(rows.size > 1, "there is one row")
+    needed(len(predicted()) > 1, "there is one row")
     if recorded is not None:
         frame = recorded.predictions
         names = [column for column in frame if str(column).startswith("proba_")] or ["prediction"]
@@ -107,7 +102,7 @@ def _constant(
         needed(bool((spread > 1).any().any()), "the champion's predictions were all the same")
     if np.ptp(predicted(), axis=0).max() > 0 or not np.isfinite(predicted()).all():
         return None
-    return Found(1, f"all {rows.size:,} predictions of the newest rows are the same.", {})
+    return Found(1, f"all {len(predicted()):,} predictions of the newest rows are the same.", {})
 
 
 @step(run_name=lambda split, **_: f"judge what joined {split.name}")
