@@ -149,10 +149,8 @@ def pair_of(run_a: str, run_b: str, repeats: Repeats) -> Pair:
     if required or needed <= MOST_SECONDS:
         return replace(pair, repeats=wanted, recipes=recipes)
     affordable = n_recorded + int(MOST_SECONDS / a_repeat)
-    why = (
-        f"{wanted} repeats of the folds would take about {needed:,.0f} s of further fits, and "
-        f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {command}."
-    )
+    price = f"{wanted} repeats of the folds would take about {needed:,.0f} s of further fits"
+    why = f"{price}, and {MOST_SECONDS:.0f} s is what is taken unasked; to have them: {command}."
     return replace(pair, repeats=affordable, recipes=recipes if affordable > n_recorded else (), why=why)
 
 
@@ -162,10 +160,8 @@ def _versions(a: reading.Recorded, b: reading.Recorded) -> str:
         return ""
     specs = [side.tags.get("evenfold.spec", "?") for side in (a, b)]
     if specs[0].rpartition(".")[0] != specs[1].rpartition(".")[0] or "?" in specs:
-        raise SplitError(
-            f"the runs rest on different splits ({specs[0]} and {specs[1]}), so their rows were not tested alike; "
-            "evaluate one of them on the other's manifest (--manifest)."
-        )
+        what = f"the runs rest on different splits ({specs[0]} and {specs[1]}), so their rows were not tested alike"
+        raise SplitError(f"{what}; evaluate one of them on the other's manifest (--manifest).")
     return f"{specs[0]} and {specs[1]} are versions of one split; compared on the rows that both tested."
 
 

@@ -209,14 +209,12 @@ def run_segments(request: Request) -> Segments:
     spec, model, tables = scores.segmented(from_anywhere(request.data), request.specification, request.recipe, by)
     calls = [
         (data_reference(table, home), spec.model_copy(update={"name": name_like(f"{spec.name}-{value}")}), model, value)
-        for value, table in tables.items()
-        if value
-    ]
+        for value, table in tables.items() if value
+    ]  # fmt: skip
     segments = {name: Segment(segment=name, rows=of.num_rows, failed=scores.NO_VALUE) for name, of in tables.items()}
     finished = finished_each(scores.evaluate_segment, calls, **request.of(ScoreFields))
     for n_done, (number, done) in enumerate(finished, start=1):
-        value = calls[number][-1]
-        why = " ".join(str(done.error).split())
+        value, why = calls[number][-1], " ".join(str(done.error).split())
         segments[value] = done.returned or replace(segments[value], failed=why)
         say("evaluating segments", n_done, len(calls))
     table = list(segments.values())
@@ -256,10 +254,8 @@ def evaluated(split: SplitOutcome, recipe: ModelSpec, request: Request) -> Evalu
     """Fit every split, aggregate and record; raises EvaluationError where folds are missing."""
     started, log_models, ref = time.monotonic(), request.log_models, split.split
     if log_models == "all" and ref.in_blocks:
-        raise ModelError(
-            f"log_models='all' keeps a model per fold, and {ref.strategy} makes {ref.n_splits:,} splits that are "
-            "fitted in blocks; choose 'final'."
-        )
+        what = f"log_models='all' keeps a model per fold, and {ref.strategy} makes {ref.n_splits:,} splits"
+        raise ModelError(f"{what} that are fitted in blocks; choose 'final'.")
     fits = fit_splits(ref, recipe, interval=request.interval, time_limit=request.time_limit)
     outcome = fits.evaluated(request.allow_partial, interval=request.interval, level=request.level)
     models = {} if fits.errors or log_models == "none" else {"all rows": run(fit_final, ref, recipe)}

@@ -118,13 +118,11 @@ MEANT = "if they are meant, say known_rows=True (--known-rows)"
 
 def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | None) -> _Later:
     """Return the model and the later rows; SplitError that ends in ``remedy`` for known ones, unless that is None."""
-    home = prepare_environment()
-    home.require_record()
+    home = prepare_environment().require_record()
     path = from_anywhere(data_reference(data, home))
     recipe = read_recipe(run_id, from_anywhere(training_data) if training_data else None)
     work = work_of(recipe.split, recipe.model)
-    types = dict(work.manifest.spec.types)
-    table = read_table(path, types=types).replace_schema_metadata(None).to_pandas()
+    table = read_table(path, types=dict(work.manifest.spec.types)).replace_schema_metadata(None).to_pandas()
     name = Path(path).name
     doubts = work.manifest.require_new(table, name, remedy) if remedy else []
     require_columns([*work.problem.features], [str(column) for column in table.columns])

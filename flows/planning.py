@@ -47,8 +47,8 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
     yield step
     if request.on == "holdout":
         yield from (Step("fits", reasons=[LOOK]), Step("record", reasons=[LOOK]))
-        return
-    yield from _steps_on(request, split, work_of(split, request.recipe))
+    else:
+        yield from _steps_on(request, split, work_of(split, request.recipe))
 
 
 def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:

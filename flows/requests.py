@@ -86,10 +86,8 @@ class Request(BaseModel):
 
     def given(self, group: type) -> list[str]:
         """Return which fields of a group are asked for: neither empty nor as they are by default."""
-        defaults = type(self).model_fields
-        return [
-            name for name, value in self.of(group).items() if value != defaults[name].default and (value or value == 0)
-        ]
+        own = type(self).model_fields
+        return [name for name, value in self.of(group).items() if value != own[name].default and (value or value == 0)]
 
     @cached_property
     def specification(self) -> SplitSpec:

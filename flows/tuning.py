@@ -116,8 +116,6 @@ def _judged_inside(split: SplitRef, work: Work) -> list[int]:
         return split.splits()
     judged = with_tested_past(map(work.pair, split.splits()), work.problem.n)
     if not judged:
-        raise SplitError(
-            f"no split trains on a row that an earlier one tests ({split.n_splits:,} splits), so there is nothing to "
-            "choose by inside them; use a shorter gap, or more or longer splits."
-        )
+        what = f"no split trains on a row that an earlier one tests ({split.n_splits:,} splits), so there is nothing to"
+        raise SplitError(f"{what} choose by inside them; use a shorter gap, or more or longer splits.")
     return judged

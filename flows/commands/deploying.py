@@ -96,14 +96,11 @@ def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: 
     """Return what came of a deployment, and its words; ``when``: the time of its schedule, "" without one."""
     from evenfold.manifests.exchange.diff import flat
 
-    before, after = (
-        dict(flat({
-            "pool": each.work_pool_name, "queue": each.work_queue_name, "tags": sorted(each.tags),
-            "schedules": [f"{slot.schedule.cron} ({slot.schedule.timezone})" for slot in each.schedules],
-            "parameters": each.parameters, "job": each.job_variables,
-        }))
-        for each in (earlier or current, current)
-    )  # fmt: skip
+    before, after = (dict(flat({
+        "pool": each.work_pool_name, "queue": each.work_queue_name, "tags": sorted(each.tags),
+        "schedules": [f"{slot.schedule.cron} ({slot.schedule.timezone})" for slot in each.schedules],
+        "parameters": each.parameters, "job": each.job_variables,
+    })) for each in (earlier or current, current))  # fmt: skip
     pairs = {fact: (before.get(fact), after.get(fact)) for fact in sorted(before | after)}
     changes = {fact: (was, now) for fact, (was, now) in pairs.items() if was != now}
     what, paused = "updated" if earlier else "made", current.paused or _is_idle(current)

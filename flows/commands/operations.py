@@ -140,10 +140,8 @@ def trust(
     name, _, version = reference.rpartition("@")
     sha256, recipe, sign = look_at(Tracker(tasks.Home.here().require_record()), name, version)
     model = f"the model with SHA-256 {sha256}" if sha256 else "no model, for it holds no skops file,"
-    errors().print(
-        f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(recipe)} will be "
-        "trusted as your own code is."
-    )
+    what = f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(recipe)}"
+    errors().print(f"{what} will be trusted as your own code is.")
     if not yes and not sys.stdin.isatty():
         raise SplitError("nobody is there to be asked; where you have looked at it, say --yes.")
     signed = yes or typer.confirm("Sign it?", err=True)

@@ -32,11 +32,10 @@ def show(outcome: Any, console: Words) -> None:
         cached = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
         took = f", {outcome.seconds:.0f} s" if isinstance(outcome, Evaluation) else ""
         console.say(f"  {amount(outcome.n_fits, 'fit')}{cached}{took}")
-    for sentence in getattr(outcome, "beside", ()):
+    # Of what was made anew for it, which code has changed.
+    for sentence in filter(None, (*getattr(outcome, "beside", ()), getattr(outcome, "since", ""))):
         console.say(f"  {sentence}")
     if isinstance(outcome, Evaluation):
-        if outcome.since:  # it was made anew for that
-            console.say(f"  {outcome.since}")
         show_other_decision(console, outcome.split, outcome.cached)
         if len(outcome.run_id) == 32 and not outcome.look:
             console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")

@@ -93,8 +93,7 @@ def compare(
     page = reports.comparison_page(comparisons, pair.names)
     if output is not None:
         manifests.write_whole(output, page.html())
-    came = [asdict(comparison) for comparison in comparisons]
-    return Answer(came, lambda out, _: out.show(page, place=output))
+    return Answer([asdict(comparison) for comparison in comparisons], lambda out, _: out.show(page, place=output))
 
 
 def predict(
