@@ -78,10 +78,9 @@ def retrain(request: Request) -> Retraining:
             champion = registry.champion_of(request.registered_name or spec.name)
         growth, arrival = _grown(request, str(staged), champion)
         split = growth.split.asked(spec)
-        problem = work_of(split, recipe).problem
-        _, metric = problem.judged_by(request.metric)
+        candidate, metric = work_of(split, recipe).problem.judged_by(request.metric)
         name = request.registered_name or split.name
-        return _taken_up(Course(split, growth, arrival, problem.model, name, metric, request))
+        return _taken_up(Course(split, growth, arrival, candidate, name, metric, request))
     finally:
         shutil.rmtree(staged, ignore_errors=True)
         with suppress(OSError):  # other versions lie there
