@@ -26,7 +26,7 @@ import json, sys, time
 import numpy as np, pandas as pd, sqlalchemy
 from evenfold.tasks import Home, prepare_environment
 prepare_environment()
-from evenfold.flows.requests import recipe_of
+from evenfold.estimates import ModelSpec
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.splits import record_split
@@ -39,7 +39,7 @@ ref = split.fn(frame, key="id", target="y", strategy="KFold", name="rows")
 run = record_split.fn(ref)
 made = []
 for i in range(int(sys.argv[1]) + 1):
-    recipe = recipe_of({"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": 0.1 * (i + 1)}})
+    recipe = ModelSpec(estimator="sklearn.linear_model:Ridge", params={"alpha": 0.1 * (i + 1)})
     made.append(aggregate.fn(ref, [fit_fold.fn(ref, fold, recipe) for fold in ref.splits()]))
 record_evaluation.fn(ref, made.pop(), split_run_id=run.run_id)  # what is made once per process
 
