@@ -6,6 +6,7 @@ from .bootstrap import (
     resampled_aggregate as resampled_aggregate,
 )
 from .comparison import Comparison as Comparison, compare as compare, compare_all as compare_all
+from .errors import EvaluationError as EvaluationError, ModelError as ModelError
 from .folds import (
     aggregate as aggregate,
     baseline_of_draws as baseline_of_draws,
@@ -59,10 +60,8 @@ from .results import (
     Confusion as Confusion,
     Declined as Declined,
     Estimate as Estimate,
-    EvaluationError as EvaluationError,
     FoldScore as FoldScore,
     Interval as Interval,
-    ModelError as ModelError,
     importance_table as importance_table,
     permutation_importance as permutation_importance,
 )

@@ -92,10 +92,11 @@ def level_scores_of_draws(
     interval takes rows, or groups, for independent, and adds the variance of training. O(levels x rows).
     """
     return [
-        LevelScore(name, levels[code], metric, *_score_of_draws(metric, rows, draws, problem, level))
+        LevelScore(
+            name, levels[code], metric, *_score_of_draws(metric, np.flatnonzero(codes == code), draws, problem, level)
+        )
         for name, (codes, levels) in attributes.items()
         for code in np.unique(codes).tolist()
-        for rows in [np.flatnonzero(codes == code)]
         for metric in problem.model.metrics
     ]
 

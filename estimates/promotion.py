@@ -92,7 +92,7 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
              if look.information and isfinite(look.information) and look.bound is not None]  # fmt: skip
     if not looks:
         return float(stats.norm.isf(error))
-    mass, (correlation, spread) = _density(tuple(looks)) * STEP, _next_look(looks[-1][0], information)
+    mass, (correlation, spread) = _density(tuple(looks)) * STEP, _likeness(looks[-1][0], information)
 
     def too_much(bound: float) -> float:
         return float(mass @ ndtr((correlation * GRID - bound) / spread)) - error
@@ -110,7 +110,7 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     if len(looks) == 1:
         density = np.asarray(stats.norm.pdf(GRID), dtype=np.float64)
     else:
-        correlation, spread = _next_look(looks[-2][0], information)
+        correlation, spread = _likeness(looks[-2][0], information)
         kernel = np.exp(-0.5 * np.square((GRID[:, None] - correlation * GRID[None, :]) / spread))
         density = kernel @ _density(looks[:-1]) * (STEP / spread / sqrt(2 * pi))
     # Of the point that stands for both sides of the bound, the share below it.
@@ -118,7 +118,7 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     return density * below
 
 
-def _next_look(before: float, information: float) -> tuple[float, float]:
+def _likeness(before: float, information: float) -> tuple[float, float]:
     """Return how a look's statistic correlates with that of the look before, and its spread where that is known."""
     less, more = sorted((before, information))  # information may fall as well: rows are deleted
     correlation = sqrt(less / more)

@@ -16,7 +16,7 @@ from evenfold.estimates.metrics.record import Answered, Metric, Responses, codes
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters import Stream
-from evenfold.splitters.errors import Displayed, EvaluationError as EvaluationError, ModelError as ModelError
+from evenfold.splitters.errors import Displayed, ModelError
 from evenfold.splitters.numbers import IMPORTANCE
 from sklearn.metrics import confusion_matrix
 

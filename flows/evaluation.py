@@ -16,9 +16,9 @@ from evenfold.manifests import Audit, from_anywhere
 from evenfold.manifests.spec import name_like
 from evenfold.reports.evaluations.studies import Segment
 from evenfold.reports.evaluations.words import failure_of
+from evenfold.reports.texts import FoldState
 from evenfold.tasks import Evaluated, FitResult, Home, SplitRef, audit_split, data_reference, scores
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
-from evenfold.tasks.outcomes import FoldState
 from evenfold.tasks.parameters import Data, Model, Spec
 from evenfold.tasks.record import evaluations, studies
 from evenfold.tasks.requests import EvaluateFields, ScoreFields

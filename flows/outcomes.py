@@ -16,10 +16,10 @@ from evenfold.reports.evaluations import words
 from evenfold.reports.evaluations.page import confusion_section
 from evenfold.reports.evaluations.pictures import importance_words
 from evenfold.reports.evaluations.studies import Segment
-from evenfold.reports.texts import Step, top_of_split
+from evenfold.reports.texts import FoldState, Step, top_of_split
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.errors import Displayed, EvenfoldError, amount
-from evenfold.tasks.outcomes import FoldState, Growth, Measured, Outcome, SplitRef
+from evenfold.tasks.outcomes import Growth, Measured, Outcome, SplitRef
 from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
 

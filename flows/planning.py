@@ -11,7 +11,7 @@ from typing import Any
 
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import from_anywhere
-from evenfold.reports.texts import Step
+from evenfold.reports.texts import FoldState, Step
 from evenfold.splitters.errors import amount
 from evenfold.tasks import Home, SplitRef, plans
 from evenfold.tasks.record.reading import finished_record, preimage_of_record
@@ -74,7 +74,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
         yield Step(name="promotion", reasons=["there is no champion to compare with"])
         return
     title, newer = f"version {champion.version}", champion.tags.get("evenfold.split_id") != split.split_id
-    if champion.model.canonical() != work.problem.model.canonical():
+    if not champion.model.trains_like(work.problem.model):
         theirs = work_of(split, champion.model.with_metric(metric))
         yield replace(_fits(request, split, theirs), name="champion")
         why = f"the candidate is compared with {title} by {metric_of(metric).title}"
@@ -114,7 +114,7 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
 
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     interval, draws = request.interval, split.kind == "draws"
-    states: list[str] = []
+    states: list[FoldState] = []
     for i in split.blocks() if split.in_blocks else split.splits():
         hit = not request.refresh and ready(f"score/{key_of_fit(work, i)}") is not None
         states += ["cached" if hit else "waiting"] * (i[1] - i[0] if isinstance(i, tuple) else 1)

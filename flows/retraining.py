@@ -16,7 +16,7 @@ from evenfold.estimates.intervals.months import Judgement
 from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests import Audit, digest_json, from_anywhere, name_of, read_header, specification
 from evenfold.manifests.store.stored import STAGED, owned
-from evenfold.manifests.store.versions import versions_below
+from evenfold.manifests.store.versions import versions_of
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import listed
 from evenfold.tasks.fits import fit_final
@@ -140,7 +140,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     victor = champion if decision.winner == "champion" else None
     gone = versions.moved_code(victor) if victor else []  # without its code it is neither evaluated nor fitted
     recipe, checked, register = course.candidate, None, None
-    if victor and victor.model and not gone and victor.model.canonical() != recipe.canonical():
+    if victor and victor.model and not gone and not victor.model.trains_like(recipe):
         recipe, measured = victor.model, victor.model.with_metric(course.metric)
         winner = evaluated(course.recorded, measured, course.request)
     if not victor or (decision.promote and not gone):  # else it would be the champion's own model
@@ -203,9 +203,9 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
     with saying("splitting"):
         path = from_anywhere(data)
         plan = plan_of(spec, path)
-        split_id = champion.tags.get("evenfold.split_id", "") if champion else ""
-        here = versions_below(Home.here().splits, spec.name, holding=split_id)
-        if split_id and all(header["split_id"] != split_id for _, header in here):
+        split_id = champion and champion.tags.get("evenfold.split_id")
+        here = versions_of(Home.here().splits, spec.name).values()
+        if split_id and all(read_header(each)["split_id"] != split_id for each in here):
             try:  # what the champion stands on was made in another home, as where this is a new container's
                 read_split(split_id)
             except SplitError as error:  # whether another line may be taken is said by whoever looks for this one
@@ -256,7 +256,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
         raise _undecided(champion, "it names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id
     moved, measured = versions.moved_code(champion), champion.model.with_metric(course.metric)
-    if not moved and champion.model.canonical() == course.candidate.canonical():
+    if not moved and champion.model.trains_like(course.candidate):
         fingerprint = work_of(course.split, course.candidate).fingerprint
         return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
     # Names two recipes that are compared again and again while one split grows.

@@ -12,6 +12,7 @@ from .evaluations.page import (
     summary_page as summary_page,
 )
 from .evaluations.studies import (
+    Segment as Segment,
     segments_page as segments_page,
     study_page as study_page,
     study_pictures as study_pictures,

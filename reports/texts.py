@@ -53,6 +53,10 @@ def audit_in_markdown(audit: Audit) -> str:
     return f"## {page.title}\n\n{note}\n"
 
 
+# Where the fit of a fold comes from: the store, this run, nowhere for it failed; or it is still to be made.
+FoldState = Literal["cached", "fitted", "failed", "waiting"]
+
+
 @dataclass(frozen=True)
 class Step:
     """A step that would be done ``n`` times: how many results lie in the store, and why the others do not, in words.
@@ -66,7 +70,7 @@ class Step:
     n_cached: int = 0
     reasons: Sequence[str] = ()
     seconds: float | None = None
-    states: Sequence[str] = ()
+    states: Sequence[FoldState] = ()
 
     @property
     def words(self) -> str:

@@ -71,7 +71,7 @@ def _bucket(home: Home) -> Iterator[Finding]:
     if home.bucket:
         home.make()
         if bucket := bucket_of(home):
-            bucket.get("asked-by-the-doctor")
+            bucket.get("results/asked-by-the-doctor.json")
         yield Finding("shared results", True, f"{home.bucket} answers")
 
 

@@ -223,10 +223,6 @@ class FinalModel(Outcome):
         return self.content is not None
 
 
-# Where the fit of a fold comes from: the store, this run, nowhere for it failed; or it is still to be made.
-FoldState = Literal["cached", "fitted", "failed", "waiting"]
-
-
 class Measured(Displayed, Outcome):
     """The estimates of a model on a split, and the columns that they rest on."""
 

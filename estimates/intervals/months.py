@@ -95,9 +95,12 @@ def judge(now: Month, earlier: Sequence[Month], target: str, generation: int = 0
     slope, usual = Reading(now.slope.value, *ends["slope"]), float(np.mean([month.spread.value for month in usable]))
     error = Reading(*(exp(min(value - usual, 700.0)) for value in (now.spread.value, *ends["spread"])))
     figures = {"slope": slope, "error": error}
-    ends_of = [(figure, *end) for figure, reading in figures.items() for end in asdict(reading).items()]
-    series = {f"month/{figure}{'' if end == 'value' else f'_{end}'}": {generation: value}
-              for figure, end, value in ends_of if isfinite(value)}  # fmt: skip
+    series = {
+        f"month/{figure}{'' if end == 'value' else f'_{end}'}": {generation: value}
+        for figure, reading in figures.items()
+        for end, value in asdict(reading).items()
+        if isfinite(value)
+    }
     if not (slope.sound and error.sound):
         wrong = [_told(name, each, target) for name, each in figures.items() if not each.sound]
         return Judgement("refused", wrong, series)

@@ -136,8 +136,9 @@ def plain_numbers(column: pd.Series) -> NDArray[Any]:
 
 
 def _listed(table: pd.DataFrame, model: ModelSpec, taken: dict[str, str]) -> dict[str, Kind]:
-    features, kinds = model.features or (), dict[str, Kind]()
+    features = model.features or ()
     require_columns(table, features, "a feature")
+    kinds: dict[str, Kind] = {}
     for name in features:
         kind = kind_of(table[name])
         if name in taken or kind in ("objects", "empty"):

@@ -147,7 +147,10 @@ def infer_task(target: pd.Series) -> Task:
 
 
 def named_for(metrics: Iterable[str], task: Task, classes: tuple[Any, ...], positive: Any) -> tuple[str, ...]:
-    """Return metrics, or aliases, as they are named for a target; ModelError, before any fit, for what cannot score."""
+    """Return metrics, or their aliases, as they are named for a target.
+
+    Raises ModelError for what is no scorer, or fails on a few invented rows of such a target, before any fit.
+    """
     names = of_positive([name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics], classes, positive)
     suited = ", ".join(default_for(task, len(classes))[1])
     scorers = {*get_scorer_names(), *METRICS}

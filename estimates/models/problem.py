@@ -231,7 +231,10 @@ class Problem:
         return named_for([name], self.task, self.classes, self.model.positive)[0]
 
     def judged_by(self, metric: str | None) -> tuple[ModelSpec, str]:
-        """Return the model, scored by ``metric`` as well (by default its first), and that one's name, or ModelError."""
+        """Return the model, scored by ``metric`` as well, and its name for this target: by default the model's first.
+
+        Raises ModelError for one that cannot score the target.
+        """
         name = self.model.metrics[0] if metric is None else self.metric(metric)
         return self.model.with_metric(name), name
 

@@ -191,7 +191,8 @@ class ModelSpec(BaseModel):
     @classmethod
     def read(cls, path: str | Path) -> ModelSpec:
         """Return the specification in a YAML or JSON file; raises ModelError where it cannot be read."""
-        if not isinstance(fields := read_values(path, "the model file"), Mapping):
+        fields = read_values(path, "the model file")
+        if not isinstance(fields, Mapping):
             raise ModelError(f"the model file {str(path)!r} holds no fields; write estimator: package.module:Name.")
         return cls.of(fields)
 
@@ -321,5 +322,8 @@ def _sentence(error: ValidationError) -> str:
 
 
 def scaled_logistic_regression(**params: Any) -> Pipeline:
-    """Return a logistic regression with these parameters on standardised features, which a recipe names by its path."""
+    """Return a logistic regression on standardised features; ``params`` are LogisticRegression's.
+
+    Named in a specification as ``evenfold.estimates:scaled_logistic_regression``.
+    """
     return make_pipeline(StandardScaler(), LogisticRegression(**params))

@@ -140,7 +140,8 @@ def computed_target(subsample: Sample) -> Outcome:
     """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
     Out of fold, by least squares on the numbers or their logarithms; times count as days, texts as the first number in
-    them. One feature may put the rows in the target's order or cut it into bands. O(rows x features^2) for 8,000 rows.
+    them. One feature may put the rows in the target's order or cut it into bands. O(rows x features^2) of
+    at most 8,000 rows.
     """
     needed(subsample.target.numeric, "the target is not a number")
     numbers = [*_numbers(subsample)]

@@ -38,7 +38,8 @@ def pure_levels(subsample: Sample) -> Outcome:
     """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
 
     Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
-    Where the column's other levels tell as much it is a feature and no mark. O(columns x n log n) for 8,000 rows.
+    Where the column's other levels tell as much it is a feature and no mark. O(columns x n log n) for at most 8,000
+    rows.
     """
     marks = [] if subsample.target.numeric else [*_marks(subsample)]
     signs = {mark.column: sign for mark in marks if (sign := _pure(mark, subsample, marks))}

@@ -74,7 +74,8 @@ def diff(a: Any, b: Any, data: Any = None) -> Difference:
     """Return what differs from ``a`` to ``b``; with ``data`` (a file or a frame) also by class of the target.
 
     Promises: rows are matched by key, whatever their order; a row that was deleted counts as removed; quarantine moves
-    nothing. SplitError where ``data`` lacks the key or the target. O(n log n), and O(n) for each pair or draw.
+    nothing, because the assigned fold stays. Raises SplitError where ``data`` lacks the key or the target.
+    O(n log n), and O(n) for each pair or draw.
     """
     a, b = manifest_of(a), manifest_of(b)
     ours, theirs = (dict(flat(_decided(side))) for side in (a, b))

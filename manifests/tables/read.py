@@ -307,8 +307,8 @@ def free_memory() -> int:
         free = [int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024]
     except (OSError, StopIteration):
         free = [int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 2]
-    groups = ("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
-    for limit, used in groups:
+    places = ("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
+    for limit, used in places:
         try:
             root = Path("/sys/fs/cgroup")
             free.append(int((root / limit).read_text()) - int((root / used).read_text()))

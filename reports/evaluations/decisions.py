@@ -201,7 +201,10 @@ def audit_page(audit: Audit) -> Page:
         verdict=verdict_of(None, audit),
         lead=f"{amount(len(audit.findings), 'finding') if audit.findings else 'Nothing was found'} in "
         f"{amount(audit.n_rows, 'row')} and {amount(len(audit.features), 'feature')}.",
-        tiles=[Tile(f"{len(of):,}", f"{verb(len(of), 'check', 'checks')} {words}") for words, of in kinds.items()],
+        tiles=[
+            Tile(f"{len(checks):,}", f"{verb(len(checks), 'check', 'checks')} {words}")
+            for words, checks in kinds.items()
+        ],
         findings=remarks_of(audit),
         details=[
             Section("checks", "Every check", [checks_table(audit)]),

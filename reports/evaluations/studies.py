@@ -59,8 +59,10 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
         title, meaning = "The number of folds", MEANING
         table = Table(title, rows, ["metric", "folds", *FOLD_FIGURES])
         details = Section("fold-count", "Mean, spread and pooled score", [table])
-    sections = [Section(f"metric-{i}", picture.title, [picture, *[Paragraph(meaning, "soft")] * (i == 0)])
-                for i, picture in enumerate(pictures)]  # fmt: skip
+    sections = [
+        Section(f"metric-{i}", picture.title, [picture, *([Paragraph(meaning, "soft")] if i == 0 else [])])
+        for i, picture in enumerate(pictures)
+    ]
     lead = " ".join(f"{picture.title}." for picture in pictures) or "Nothing was tried."
     footer = Origin().words(f"{problem.model.estimator}, {amount(problem.n, 'row')}, {problem.task}")
     return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer)
@@ -209,7 +211,9 @@ def tuning_page(
     tried = [_Try(*each, i == choice.chosen) for i, each in enumerate(figures)]
     best_first = sorted(tried, key=lambda each: -each.score)
     picture = _configurations_picture(reading, best_first[:60], _race(scores, spreads, choice))
-    rows = [[each.words + " (chosen)" * each.chosen, number(each.score), number(each.sd)] for each in best_first]
+    rows = [
+        [each.words + (" (chosen)" if each.chosen else ""), number(each.score), number(each.sd)] for each in best_first
+    ]
     head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
     best = "" if choice.chosen == choice.best else f"{tried[choice.best].words} has the best score."
     anew = [Tile(*labelled(nested, " of choosing anew in every fold"), "nested tuning")] if nested else []

@@ -50,7 +50,8 @@ class PartSplitter(LabelSplitter):
 def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
     """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all, rounded by ``rows_of_share``.
 
-    Tested parts are served by their remainders, equal ones in the given order; elementwise, so alike on every machine.
+    Parts that are not trained on are served by their remainders, equal ones in the given order. Elementwise
+    arithmetic, so the same on every machine.
     """
     trained = list(parts).index(trained_part(parts))
     shares = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values())
@@ -95,7 +96,8 @@ class RandomSplit(PartSplitter):
 
     O(n log n). Source: simple random sampling without replacement; Cochran (1977), Sampling techniques.
 
-    When not to use it: for classes (StratifiedSplit), numbers (FractionalStratifiedSplit), groups (BalancedGroupSplit).
+    When not to use it: there are classes (StratifiedSplit), numbers (FractionalStratifiedSplit) or groups
+    (BalancedGroupSplit) to keep even or whole.
     """
 
     needs = Needs(y="ignored")

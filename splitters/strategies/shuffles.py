@@ -120,7 +120,8 @@ _TERMS = 14
 def exp_weights(x: NDArray[np.float64]) -> IntArray:
     """Return floor(2^32 e^x) for ``x`` of 0 and below, to within 1; 0 from about -22 down.
 
-    x is a multiple of ln 2 and a rest, of whose series 14 terms are enough: elementwise products and sums alone. O(n).
+    x is a multiple of ln 2 and a rest, of whose series 14 terms are more than a double holds: elementwise
+    multiplications and additions only. O(n).
     """
     # e**-60 is far below 2**-32, and with a bound the exponent stays one that ldexp knows.
     least = np.maximum(x, -60.0)

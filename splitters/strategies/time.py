@@ -200,7 +200,8 @@ class PurgedKFold(PairSplitter):
     O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning, chapter 7. Corrected here:
     rows of the same time stay together, and the embargo is counted from when the last tested label is known.
 
-    When not to use it: a model of tomorrow is asked for, and the past is long enough to learn from (ForwardChaining).
+    When not to use it: a model of tomorrow is asked for, and the past alone is long enough to learn from:
+    ForwardChaining tests what will be done.
     """
 
     needs = Needs(y="ignored", groups="optional", time=True, label_end="optional")
@@ -261,8 +262,9 @@ class PurgedKFold(PairSplitter):
 class CombinatorialPurgedKFold(PurgedKFold):
     """Blocked folds in every combination: ``n_test_blocks`` of ``n_blocks`` consecutive blocks of time are tested.
 
-    It makes C(n_blocks, n_test_blocks) splits, in lexicographic order, and C(n_blocks - 1, n_test_blocks - 1) ``paths``
-    of these, on each of which every row is tested once: as many histories, where PurgedKFold has one. Else it is alike.
+    That makes C(n_blocks, n_test_blocks) splits, in lexicographic order. They chain into C(n_blocks - 1, n_test_blocks
+    - 1) ``paths``, on each of which every row is tested once: as many histories of the model, where PurgedKFold has
+    one. All else is as for PurgedKFold.
 
     Promises: every row is tested once on every path; and what PurgedKFold promises of labels and groups.
 

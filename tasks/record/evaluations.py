@@ -20,10 +20,10 @@ from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.pictures import score_pictures
 from evenfold.reports.evaluations.words import failure_of, scores_table
 from evenfold.reports.figures import confusion_metrics, estimate_metrics, level_metrics
-from evenfold.reports.texts import in_markdown, linked, page_note
+from evenfold.reports.texts import FoldState, in_markdown, linked, page_note
 from evenfold.splitters.naming import installed
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, table_of
 from evenfold.tasks.record.reading import parts_of_record, preimage_of_record
 from evenfold.tasks.runtime.home import Home

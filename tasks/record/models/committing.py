@@ -88,8 +88,9 @@ def committing(split: SplitRef, name: str, run_id: str) -> Iterator[None]:
 
 def settle_commits(home: Home, split: str) -> None:
     """Finish or undo what a run that was killed has begun to commit of a split."""
-    with locked(home.locks, f"commit/{split}"):
-        _settle_each(home, split)
+    if (home.splits / split).exists():
+        with locked(home.locks, f"commit/{split}"):
+            _settle_each(home, split)
 
 
 def _settle_each(home: Home, split: str) -> None:
@@ -141,7 +142,8 @@ def _finish(home: Home, place: Path) -> None:
     """Let a generation have its final name, and offer it to whoever shares splits."""
     final = place.with_name(place.name.removeprefix(UNDER_WAY))
     with locked(home.locks, f"name/{final.parent.name}"):
-        settle(place, final)
+        if place != final:
+            settle(place, final)
         if (bucket := bucket_of(home)) and not bucket.offer_split(final):
             shutil.rmtree(final)
             raise _made_meanwhile(final)

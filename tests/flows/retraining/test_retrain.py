@@ -78,13 +78,13 @@ def test_new_rows_refit_the_same_recipe(home: Home) -> None:
     """Grown data extend the split, move no row, and the same recipe becomes champion because it is newer."""
     outcome = retrain("monthly", rows(80), GOOD)
     assert outcome.split.version == "1.1"
-    assert outcome.growth.added == 20
-    assert outcome.growth.moved == 0
+    assert (outcome.growth.added, outcome.growth.moved) == (20, 0)
     assert outcome.decision.why == "the recipe is the champion's, refitted on newer rows"
     assert champion(home, "monthly") == "2"
     assert outcome.judged.rows == 20
     assert outcome.judged.score > 0.3
     assert "on the 60 rows that both tested went from" in outcome.checked.passed["lower_score"]
+    assert retrain("monthly", rows(90), GOOD, metric="mae").decision.spent == 0, "a metric makes no other recipe"
 
 
 @pytest.mark.usefixtures("first")
