@@ -108,7 +108,7 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, Step]:
         return plans.split_in(request.manifest, request.data, request.rows), Step(name="split", n_cached=1)
     plan = plans.plan_of(request.specification, from_anywhere(request.data))
     # Without a lock: a plan waits for nobody, and makes nothing in the home, which it may only be allowed to read.
-    split = plans.looked_up(plan, from_anywhere(request.data), Path(aside) / plan.spec.name / "staged")
+    split = plans.find_or_decide(plan, from_anywhere(request.data), Path(aside) / plan.spec.name / "staged")
     return split, _step(request, plans.preimage_of(plan), 1, int(split.reused))
 
 

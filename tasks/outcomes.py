@@ -10,7 +10,7 @@ from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, Model
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import sha256
-from evenfold.manifests.tables.aside import read_signed
+from evenfold.manifests.tables.aside import read_exactly
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.errors import Displayed
 from evenfold.tasks.runtime.home import Home
@@ -216,7 +216,7 @@ class FinalModel(Outcome):
     def content(self) -> bytes | None:
         """The file as this home or its team wrote it; None where neither did, or it is another: no such is opened."""
         is_ours = self.file.name == f"models/{self.key}.skops" and is_signed("model", self.claim, [self.signature])
-        return read_signed(self.file.path, self.file.sha256) if is_ours else None
+        return read_exactly(self.file.path, self.file.sha256) if is_ours else None
 
     def intact(self) -> bool:
         """Return whether it is ours, and the file is still what was written."""

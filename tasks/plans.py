@@ -79,17 +79,17 @@ def preimage_of(plan: Plan) -> Preimage:
 
 
 def placed(plan: Plan, data: str, staged: Path | None = None, again: bool = False) -> SplitRef:
-    """Return the version that holds this decision, as ``looked_up`` does; what two would decide at once one decides."""
+    """Return the version that holds this decision, as ``find_or_decide`` does; what two would decide at once one decides."""
     home = Home.here()
     home.make()
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         # Where it is damaged, it is not staged again.
         committed = staged and next(plan.versions(home.splits, plan.spec.name), None)
-        return looked_up(plan, data, None if committed else staged, again)
+        return find_or_decide(plan, data, None if committed else staged, again)
 
 
-def looked_up(plan: Plan, data: str, staged: Path | None = None, again: bool = False) -> SplitRef:
+def find_or_decide(plan: Plan, data: str, staged: Path | None = None, again: bool = False) -> SplitRef:
     """Return the version that holds this decision: made before, under this name or another, or now.
 
     A name's folder is what grows, so each gets its own; what is damaged is made anew. ``staged``: where a new one lies

@@ -128,7 +128,7 @@ def trust(
     reference: Annotated[str, option("A version in the registry.", argument="NAME@VERSION")],
     yes: Annotated[bool, option("Do not ask.")] = False,
 ) -> Answer:
-    """Sign a version of a model with this home's key, after a look at it: from then on it is loaded.
+    """Sign a version of a model as made here, after a look at it: from then on its recipe and record are used.
 
     For versions that another home made, or that were made before versions were signed.
 

@@ -65,8 +65,8 @@ def read_plain(path: Path, private: bool = False) -> bytes:
         return file.read()
 
 
-def read_signed(path: Path, sha256: str) -> bytes | None:
-    """Return the bytes of a plain file of the digest that was signed; None for any other."""
+def read_exactly(path: Path, sha256: str) -> bytes | None:
+    """Return the bytes of a plain file that has this digest; None for any other."""
     try:
         content = read_plain(path)
     except OSError:

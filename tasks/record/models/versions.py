@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
@@ -206,7 +205,7 @@ def keep_model(
     from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.models import Model, infer_signature
 
-    (model, types), client = load_final(final), tracker.client
+    content, (model, types), client = final.content, load_final(final), tracker.client
     logged = tracker.logged_model(run_id, "model", {DIGEST: final.file.sha256})
     if logged.status == "READY":
         return logged
@@ -227,7 +226,7 @@ def keep_model(
                 how["signature"] = infer_signature(example, model.predict(example))
         header = Model(artifact_path=logged.artifact_location, model_uuid=logged.model_id, **own)
         mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
-        shutil.copyfile(final.file.path, Path(place) / "model.skops")
+        Path(place, "model.skops").write_bytes(content or b"")  # those that were checked: others may write to that file
         client.log_model_artifacts(logged.model_id, place)
     return client.finalize_logged_model(logged.model_id, "READY")
 
