@@ -79,7 +79,7 @@ def preimage_of(plan: Plan) -> Preimage:
 
 
 def placed(plan: Plan, data: str, staged: Path | None = None, again: bool = False) -> SplitRef:
-    """Return the version that holds this decision, as ``find_or_decide`` does; what two would decide at once one decides."""
+    """Return the version of this decision, as ``find_or_decide`` does; what two would decide at once one decides."""
     home = Home.here()
     home.make()
     # Always in this order: two that held one each would wait for one another for ever.
