@@ -74,13 +74,14 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
         yield Step(name="promotion", reasons=["there is no champion to compare with"])
         return
     title, newer = f"version {champion.version}", champion.tags.get("evenfold.split_id") != split.split_id
-    if not champion.model.trains_like(work.problem.model):
-        theirs = work_of(split, champion.model.with_metric(metric))
-        yield replace(_fits(request, split, theirs), name="champion")
-        why = f"the candidate is compared with {title} by {metric_of(metric).title}"
-    else:
+    measured = champion.model.with_metric(metric)
+    if measured.canonical() != recipe.canonical():
+        yield replace(_fits(request, split, work_of(split, measured)), name="champion")
+    if measured.trains_like(recipe):
         why = f"the recipe is that of {title}"
         newer = newer or champion.tags.get("evenfold.values") != work.fingerprint
+    else:
+        why = f"the candidate is compared with {title} by {metric_of(metric).title}"
     yield Step(name="promotion", reasons=[f"{why}, {'with' if newer else 'without'} newer rows"])
 
 

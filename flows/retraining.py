@@ -140,9 +140,9 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     victor = champion if decision.winner == "champion" else None
     gone = versions.moved_code(victor) if victor else []  # without its code it is neither evaluated nor fitted
     recipe, checked, register = course.candidate, None, None
-    if victor and victor.model and not gone and not victor.model.trains_like(recipe):
-        recipe, measured = victor.model, victor.model.with_metric(course.metric)
-        winner = evaluated(course.recorded, measured, course.request)
+    measured = victor.model.with_metric(course.metric) if victor and victor.model and not gone else recipe
+    if measured.canonical() != recipe.canonical():  # also where the same is asked for with fewer metrics
+        recipe, winner = measured, evaluated(course.recorded, measured, course.request)
     if not victor or (decision.promote and not gone):  # else it would be the champion's own model
         with saying("fitting the final model"):
             final = run(fit_final, split, recipe)

@@ -77,14 +77,14 @@ def test_another_request_is_another_retraining(first: Retraining) -> None:
 def test_new_rows_refit_the_same_recipe(home: Home) -> None:
     """Grown data extend the split, move no row, and the same recipe becomes champion because it is newer."""
     outcome = retrain("monthly", rows(80), GOOD)
-    assert outcome.split.version == "1.1"
-    assert (outcome.growth.added, outcome.growth.moved) == (20, 0)
+    assert (outcome.split.version, outcome.growth.added, outcome.growth.moved) == ("1.1", 20, 0)
     assert outcome.decision.why == "the recipe is the champion's, refitted on newer rows"
     assert champion(home, "monthly") == "2"
-    assert outcome.judged.rows == 20
-    assert outcome.judged.score > 0.3
+    assert (outcome.judged.rows, outcome.judged.score > 0.3) == (20, True)
     assert "on the 60 rows that both tested went from" in outcome.checked.passed["lower_score"]
-    assert retrain("monthly", rows(90), GOOD, metric="mae").decision.spent == 0, "a metric makes no other recipe"
+    fewer = retrain("monthly", rows(90), GOOD | {"metrics": ["r2"]}, metric="mae")
+    assert fewer.decision.spent == 0, "metrics make no other recipe"
+    assert [each.metric for each in fewer.estimates] == [*GOOD["metrics"], "neg_mean_absolute_error"]
 
 
 @pytest.mark.usefixtures("first")
