@@ -32,7 +32,7 @@ def show(outcome: Any, console: Words) -> None:
         cached = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
         took = f", {outcome.seconds:.0f} s" if isinstance(outcome, Evaluation) else ""
         console.say(f"  {amount(outcome.n_fits, 'fit')}{cached}{took}")
-    # Of what was made anew for it, which code has changed.
+    # What became of a retraining; which code of the user's has changed, where an evaluation was made anew for that.
     for sentence in filter(None, (*getattr(outcome, "beside", ()), getattr(outcome, "since", ""))):
         console.say(f"  {sentence}")
     if isinstance(outcome, Evaluation):
