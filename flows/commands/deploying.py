@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 from evenfold.splitters.errors import SplitError, is_address, require_no_password
 from evenfold.tasks import Home
@@ -76,6 +77,7 @@ def deploy(
         with contextlib.suppress(ObjectNotFound):
             earlier = client.read_deployment_by_name(f"{flow}/{name}")
         try:
+            ZoneInfo(timezone)  # of which Prefect asks only when it makes the schedule
             schedule = None if cron is None else Cron(cron, timezone=timezone, active=not _is_idle(earlier))
         except Exception as error:
             why = f"{cron!r} in {timezone} is not a time ({' '.join(str(error).split())[:200]})"

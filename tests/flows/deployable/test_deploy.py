@@ -89,9 +89,10 @@ def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Pa
         asked("https://127.0.0.1/a.pq?token=geheim")  # Prefect would keep it among the parameters
     with get_client(sync_client=True) as client:
         client.create_work_pool(WorkPoolCreate(name="elsewhere", type="ecs"))
-    with pytest.raises(SplitError, match="of type ecs; choose one of type process, docker, kubernetes"):
-        asked(pool="elsewhere")
-    with get_client(sync_client=True) as client:
+        with pytest.raises(SplitError, match="of type ecs; choose one of type process, docker, kubernetes"):
+            asked(pool="elsewhere")
+        with pytest.raises(SplitError, match=r"^--cron '0 4 \* \* 1' in Nowhere/Land is not a time"):
+            asked(cron="0 4 * * 1", timezone="Nowhere/Land")
         assert "refused" not in {each.name for each in client.read_deployments()}
 
 
@@ -103,8 +104,7 @@ def test_each_variable_is_one_that_the_pools_worker_knows(kind: str, package: st
     """Prefect leaves out, without a word, what a pool's type does not declare."""
     reason = f"{package} is not installed; make partners installs it"
     known = getattr(pytest.importorskip(package, reason=reason), worker).get_default_base_job_template()
-    given = job_variables(kind, "us/evenfold:1")
-    assert set(given) <= set(known["variables"]["properties"])
+    assert set(job_variables(kind, "us/evenfold:1")) <= set(known["variables"]["properties"])
 
 
 def test_a_pool_names_the_passwords_of_its_runs(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
