@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
 from typing import Any, Literal
@@ -142,10 +142,11 @@ class RecordedScore:
     low: float | None = None
     high: float | None = None
 
-    def fall(self, now: Estimate, same: Comparison | None) -> tuple[float, str, dict[str, float]] | None:
+    def fall(self, now: Estimate, same: Callable[[], Comparison | None]) -> tuple[float, str, dict[str, float]] | None:
         """Return how far a refit fell below it, in what chance may take off it, in a sentence, and in figures.
 
-        ``same``: both on the same rows. None: the estimate is another, or no number says what chance may take.
+        ``same`` compares both on the same rows, where need be. None: the estimate is another, or no number says what
+        chance may take.
         """
         spread = nan if self.sd is None else self.sd
         half, why = 2 * spread, "twice the spread of the champion's splits, with no interval,"
@@ -154,8 +155,8 @@ class RecordedScore:
         if (self.metric, self.method) != (now.metric, now.method) or not isfinite(half + self.value):
             return None
         pair, where = (self.value, now.value), "on all rows of each, for none could be paired,"
-        if same is not None:
-            pair, where = (same.a, same.b), f"on the {same.n_rows:,} rows that both tested"
+        if (both := same()) is not None:
+            pair, where = (both.a, both.b), f"on the {both.n_rows:,} rows that both tested"
         title, fell = metric_of(self.metric), pair[0] - pair[1]
         figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
         words = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from evenfold.manifests.fields import Strict
 from evenfold.splitters.errors import Displayed, named_apart
 from evenfold.splitters.packing.report import PackReport
 
-# The distribution of a column over all rows, or those of a fold or part: fields of the two models below.
-Figures = dict[str, Any]
+
+class Figures(TypedDict, total=False):
+    """The distribution of a column over all rows, or those of a fold or part: fields of the two models below."""
+
+    classes: list[str]
+    groups: int
+    shares: list[float]
+    mean: float | None
+    sd: float | None
+    ks: float | None
+    wasserstein: float | None
+
+
 # Those that are one number: the page has a column of each, and MLflow a series, whose steps are the folds.
 NUMBERS = ("groups", "mean", "sd", "ks", "wasserstein")
 MOST_SHARES = 10  # classes of which MLflow shows the share of each fold and part

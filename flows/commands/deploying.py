@@ -62,7 +62,6 @@ def deploy(
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.exceptions import ObjectNotFound
-    from prefect.schedules import Cron
 
     if is_address(data):
         require_no_password(data)  # Prefect keeps what it calls a flow with
@@ -76,12 +75,7 @@ def deploy(
     with _client() as client:
         with contextlib.suppress(ObjectNotFound):
             earlier = client.read_deployment_by_name(f"{flow}/{name}")
-        try:
-            ZoneInfo(timezone)  # of which Prefect asks only when it makes the schedule
-            schedule = None if cron is None else Cron(cron, timezone=timezone, active=not _is_idle(earlier))
-        except Exception as error:
-            why = f"{cron!r} in {timezone} is not a time ({' '.join(str(error).split())[:200]})"
-            raise SplitError(f"--cron {why}; write '0 4 * * 1', Europe/Berlin.") from None
+        schedule = None if cron is None else _schedule(cron, timezone, active=not _is_idle(earlier))
         kind = _pool(client, pool)
         deployment = published.to_deployment(
             name, parameters=request.model_dump(mode="json", exclude_unset=True), tags=tags,
@@ -92,6 +86,18 @@ def deploy(
         )  # fmt: skip
         current = client.read_deployment(deployment.apply())
     return _answer(f"{flow}/{name}", f"{cron} ({timezone})" if cron else "", pool, kind, earlier, current)
+
+
+def _schedule(cron: str, timezone: str, active: bool) -> Any:
+    """Return when a deployment runs by itself; raises SplitError for what is no time."""
+    from prefect.schedules import Cron
+
+    try:
+        ZoneInfo(timezone)  # of which Prefect asks only when it makes the schedule
+        return Cron(cron, timezone=timezone, active=active)
+    except Exception as error:
+        why = f"{cron!r} in {timezone} is not a time ({' '.join(str(error).split())[:200]})"
+        raise SplitError(f"--cron {why}; write '0 4 * * 1', Europe/Berlin.") from None
 
 
 def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: Any) -> Answer:

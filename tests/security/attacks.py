@@ -189,7 +189,7 @@ def as_scores_tag(text: Any) -> None:
     from evenfold.tasks.record.models.versions import Tags
 
     for score in Tags.of(_tags("scores", text), "version 3 of flights").scores:
-        score.fall(Estimate("r2", score.method, 0.5, sd=None, se=None, n_splits=3), None)
+        score.fall(Estimate("r2", score.method, 0.5, sd=None, se=None, n_splits=3), lambda: None)
 
 
 def forge(change: tuple[str, Any]) -> None:

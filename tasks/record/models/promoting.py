@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import fitted
+from evenfold.estimates import Comparison, fitted
 from evenfold.estimates.comparison import compare_same
 from evenfold.estimates.intervals.months import Judgement, Month, earlier_months, judge, month_in
 from evenfold.estimates.metrics.record import Responses
@@ -64,11 +64,15 @@ def check_model(winner: Measured, final: FinalModel, champion: Champion | None, 
 
 def _lower_score(winner: Measured, champion: Champion | None, recorded: Recorded | None, metric: str) -> Outcome:
     """Compare the score with the champion's on the rows that both tested, or else on all of each."""
-    work, same = work_of(winner.split, winner.model), None
+    work = work_of(winner.split, winner.model)
     if champion is None or not work.problem.model.trains_like(champion.model):
         raise NotAsked("the recipe is not the champion's")
-    if recorded is not None and winner.split.kind != "draws":
-        same = compare_same(recorded.predictions, kept_scores(winner.split, work), metric, recorded.key)
+
+    def same() -> Comparison | None:
+        if recorded is None or winner.split.kind == "draws":
+            return None
+        return compare_same(recorded.predictions, kept_scores(winner.split, work), metric, recorded.key)
+
     scores = Tags.model_validate(champion.tags).scores
     falls = (before.fall(now, same) for now in winner.estimates for before in scores if now.metric == metric)
     return Found(*needed(next(filter(None, falls), None), f"the champion's {metric} was not recorded with an interval"))

@@ -182,11 +182,19 @@ def load_final(final: FinalModel) -> tuple[Any, list[str]]:
 
     Raises UntrustedNameError unless this home or its team fitted it, before anything of the file is looked at.
     """
+    return _loaded(_trusted_bytes(final))
+
+
+def _trusted_bytes(final: FinalModel) -> bytes:
     if (content := final.content) is None:
         raise UntrustedNameError(
             f"the model {final.key[:16]} among the results was not signed by this home, or was changed since, and is "
             "not loaded; set EVENFOLD_SIGNING_KEY to the key of whoever fitted it, or fit it again."
         )
+    return content
+
+
+def _loaded(content: bytes) -> tuple[Any, list[str]]:
     import skops.io  # half a second for whoever loads no model
 
     types = sorted({str(name) for name in skops.io.get_untrusted_types(data=content)})
@@ -205,7 +213,8 @@ def keep_model(
     from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.models import Model, infer_signature
 
-    content, (model, types), client = final.content, load_final(final), tracker.client
+    content, client = _trusted_bytes(final), tracker.client
+    model, types = _loaded(content)
     logged = tracker.logged_model(run_id, "model", {DIGEST: final.file.sha256})
     if logged.status == "READY":
         return logged
@@ -226,7 +235,7 @@ def keep_model(
                 how["signature"] = infer_signature(example, model.predict(example))
         header = Model(artifact_path=logged.artifact_location, model_uuid=logged.model_id, **own)
         mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
-        Path(place, "model.skops").write_bytes(content or b"")  # those that were checked: others may write to that file
+        Path(place, "model.skops").write_bytes(content)  # those that were checked: others may write to that file
         client.log_model_artifacts(logged.model_id, place)
     return client.finalize_logged_model(logged.model_id, "READY")
 
