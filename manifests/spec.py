@@ -87,15 +87,15 @@ class Columns(Strict):
         if not isinstance(fields, Mapping):
             return fields
         fields = dict(fields)
-        for role in {"key", "stratify", "balance_on"} & fields.keys():
+        for role in {"key", "stratify", "balance_on", "group"} & fields.keys():
             names = [] if fields[role] is None else [fields[role]] if isinstance(fields[role], str) else fields[role]
             several = isinstance(names, (list, tuple))
             fields[role] = [name for i, name in enumerate(names) if name not in names[:i]] if several else names
-        if isinstance(fields.get("group"), (list, tuple)):
-            groups = list(dict.fromkeys(fields.pop("group")))
+        if isinstance(groups := fields.get("group"), list):
             if len(groups) > 1 and fields.get("entities") not in (None, [], groups):
                 raise ValueError("group and entities both name what stays together; give one")
-            fields |= {"entities": groups} if len(groups) > 1 else {"group": groups[0] if groups else None}
+            fields |= {"entities": groups} if len(groups) > 1 else {}
+            fields["group"] = groups[0] if len(groups) == 1 else None
         return fields
 
     @model_validator(mode="after")

@@ -121,14 +121,31 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+_places: list[tuple[Path, int]] = []  # where the last test had its home, and the file number of the store in it
+
+
 @pytest.fixture
-def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """Return a home of this test's own, with an MLflow store in it."""
-    place = Home(tmp_path / "home")
-    place.path.mkdir(exist_ok=True)
-    shutil.copy(empty_store, place.path / "mlflow.db")
-    monkeypatch.setenv("EVENFOLD_HOME", str(place.path))
-    return place
+def home(tmp_path_factory: pytest.TempPathFactory, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return a home of this test's own, with an empty MLflow store in it.
+
+    It lies where that of the test before lay, and its store is emptied in place: MLflow has opened it, and SQLAlchemy
+    has compiled its statements, which costs as much as two runs. Where that test has put another file there MLflow
+    would still see the old one: then it lies elsewhere.
+    """
+    path, number = _places.pop() if _places else (Path(), 0)
+    store = path / "mlflow.db"
+    if not (number and store.is_file() and store.stat().st_ino == number):
+        path = tmp_path_factory.mktemp("place") / "home"
+        path.mkdir()
+    for each in {*path.parent.iterdir(), *path.iterdir()} - {path, store}:
+        shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+    store = path / "mlflow.db"
+    source, copy = (sqlite3.connect(file) for file in (empty_store, store))
+    with contextlib.closing(source), contextlib.closing(copy):
+        source.backup(copy)
+    _places.append((path, store.stat().st_ino))
+    monkeypatch.setenv("EVENFOLD_HOME", str(path))
+    return Home(path)
 
 
 @pytest.fixture(scope="module")
@@ -172,9 +189,9 @@ def prefect_server(_prefect: tuple[str, Path]) -> str:
 
 
 @pytest.fixture
-def prefect_folder(_prefect: tuple[str, Path], tmp_path: Path) -> Path:
+def prefect_folder(_prefect: tuple[str, Path], home: Home) -> Path:
     """Return a PREFECT_HOME for a server of the test's own: its migrations and blocks, which take seconds, are done."""
-    return Path(shutil.copytree(_prefect[1], tmp_path / "home" / "prefect"))
+    return Path(shutil.copytree(_prefect[1], home.path / "prefect"))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from texts import DECISION, DOCUMENTS, MODEL, SCORE, SPEC, TEXTS, changed, documents_of, forged_headers
+from texts import COLUMNS, DECISION, DOCUMENTS, MODEL, SCORE, SPEC, TEXTS, changed, documents_of, forged_headers
 
 # Modules that lie beside the process; each leaves a mark when it is imported.
 PLANTED = ("evil", "retrain-now", "sklearn_evil", "evil_pkg/__init__", "evil_pkg/models", "sitecustom")
@@ -252,7 +252,7 @@ DOORS: dict[str, tuple[Callable[[Any], None], list[Any]]] = {
     "decision tag": (as_decision_tag, [*TEXTS, *documents_of(DECISION)]),
     "scores tag": (as_scores_tag, [*TEXTS, *(f"[{each}]" for each in documents_of(SCORE))]),
     "changed model": (as_model, list(changed(MODEL))),
-    "changed spec": (as_spec, list(changed(SPEC))),
+    "changed spec": (as_spec, [*changed(SPEC), *(SPEC | {"columns": each} for each in changed(COLUMNS))]),
     "header": (as_header, forged_headers()),
 }
 # What lies in a file before the door is opened.

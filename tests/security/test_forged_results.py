@@ -66,10 +66,10 @@ def test_a_forged_result_runs_nothing_and_is_made_anew(
 
 
 @pytest.fixture
-def place(home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
+def place(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Share results in a bucket of this test's own; return its folder."""
-    monkeypatch.setenv("EVENFOLD_RESULTS", f"memory://{home.path.parent.name}")
-    return f"/{home.path.parent.name}"
+    monkeypatch.setenv("EVENFOLD_RESULTS", f"memory://{tmp_path.name}")
+    return f"/{tmp_path.name}"
 
 
 def put(place: str, name: object, held: bytes, digest: str) -> None:

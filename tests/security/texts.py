@@ -79,6 +79,11 @@ SPEC = {
     "missing_group": "refuse",
 }  # fmt: skip
 
+COLUMNS = {
+    "key": ["id"], "target": "y", "group": "g", "entities": [], "stratify": [], "balance_on": [], "coordinates": None,
+    "time": None, "label_end": None, "fold": None,
+}  # fmt: skip
+
 
 def changed(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for name in fields:

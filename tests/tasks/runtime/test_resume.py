@@ -157,7 +157,6 @@ def heard(number: signal.Signals, command: list[str], env: dict[str, str], ready
     return log.read_text().splitlines()[before:]
 
 
-@pytest.mark.usefixtures("home", "prefect_folder")
 @pytest.mark.parametrize(
     ("number", "moment"),
     [
@@ -167,13 +166,13 @@ def heard(number: signal.Signals, command: list[str], env: dict[str, str], ready
     ],
 )
 def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
-    number: signal.Signals, moment: str, unhurried: list[str], tmp_path: Path
+    number: signal.Signals, moment: str, unhurried: list[str], tmp_path: Path, prefect_folder: Path
 ) -> None:
     """The embedded server outlives the flow long enough to write down what ended; the next run completes it.
 
     Nothing that the flow started is alive afterwards.
     """
-    home = tmp_path / "home"
+    home = prefect_folder.parent
     env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "EVENFOLD_WORKERS": "2", "PYTHONPATH": str(tmp_path)})
     del env["PREFECT_HOME"]
     env["TEST_MARK"] = str(tmp_path)
