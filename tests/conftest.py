@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import certifi
 import hypothesis
 import pytest
 
@@ -31,15 +32,21 @@ _session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
 os.environ["EVENFOLD_HOME"] = _session.name
 # A task that is called without a flow would start a server beside the session's, which idles until the end.
 os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "false"
+# Each of a thousand clients would read all certificates there are, in 25 ms; one will do: this server speaks HTTP.
+_first, _end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+os.environ["PREFECT_API_SSL_CERT_FILE"] = str(Path(_session.name) / "certificate.pem")
+Path(os.environ["PREFECT_API_SSL_CERT_FILE"]).write_text(_first + _end, encoding="utf-8")
 
 # Most objects of a worker are imports, which stay: looking for garbage among them is a third of what collecting costs.
 gc.set_threshold(200_000, 20, 100)
 
-# Hypothesis's own deadline would be a timed test, red on a busy machine.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# Hypothesis's own deadline would be a timed test, red on a busy machine. `make test` tries the same examples each time,
+# so that what is red was made red by the change; `make soak` looks for new ones, a hundred times as many of ten seeds.
+hypothesis.settings.register_profile("steady", deadline=None, derandomize="EVENFOLD_SOAK_EXAMPLES" not in os.environ)
+hypothesis.settings.load_profile("steady")
 
 from evenfold.tasks import Home, locked, prepare_environment  # noqa: E402
+from kept import emptied, put_back  # noqa: E402
 
 prepare_environment()
 
@@ -114,9 +121,10 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mlflow.tracking import MlflowClient
 
     own = tmp_path_factory.getbasetemp()
-    path = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "mlflow.db"
-    with locked(path.parent, "mlflow store"):
+    path = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "empty" / "mlflow.db"
+    with locked(path.parents[1], "mlflow store"):
         if not path.exists():
+            path.parent.mkdir()
             MlflowClient(f"sqlite:///{path}").search_experiments()
     return path
 
@@ -126,26 +134,27 @@ _places: list[tuple[Path, int]] = []  # where the last test had its home, and th
 
 @pytest.fixture
 def home(tmp_path_factory: pytest.TempPathFactory, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """Return a home of this test's own, with an empty MLflow store in it.
+    """Return a home of this test's own, with an empty MLflow store in it, in a folder of its own.
 
-    It lies where that of the test before lay, and its store is emptied in place: MLflow has opened it, and SQLAlchemy
-    has compiled its statements, which costs as much as two runs. Where that test has put another file there MLflow
-    would still see the old one: then it lies elsewhere.
+    It lies where that of the test before lay: for another store MLflow compiles its statements anew, which costs as
+    much as two runs. Where that test has put another file there, of which MLflow would not know, it lies elsewhere.
     """
-    path, number = _places.pop() if _places else (Path(), 0)
-    store = path / "mlflow.db"
-    if not (number and store.is_file() and store.stat().st_ino == number):
-        path = tmp_path_factory.mktemp("place") / "home"
-        path.mkdir()
-    for each in {*path.parent.iterdir(), *path.iterdir()} - {path, store}:
-        shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
-    store = path / "mlflow.db"
-    source, copy = (sqlite3.connect(file) for file in (empty_store, store))
-    with contextlib.closing(source), contextlib.closing(copy):
-        source.backup(copy)
-    _places.append((path, store.stat().st_ino))
-    monkeypatch.setenv("EVENFOLD_HOME", str(path))
-    return Home(path)
+    place, number = _places.pop() if _places else (Path(), 0)
+    if not (number and (place / "mlflow.db").is_file() and (place / "mlflow.db").stat().st_ino == number):
+        place = tmp_path_factory.mktemp("place") / "home"
+        place.mkdir()
+    emptied(place.parent, place.name)
+    put_back(Home(place), empty_store.parent)
+    _places.append((place, (place / "mlflow.db").stat().st_ino))
+    monkeypatch.setenv("EVENFOLD_HOME", str(place))
+    return Home(place)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _store_of_the_session(request: pytest.FixtureRequest) -> None:
+    """Spare the first test without a home of its own the migrations; a single test pays for those that it needs."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shutil.copy(request.getfixturevalue("empty_store"), _session.name)
 
 
 @pytest.fixture(scope="module")

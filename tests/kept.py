@@ -23,12 +23,15 @@ def kept_after(home: Home, folder: Path, done: Callable[[], Any]) -> tuple[Any, 
 
 def put_back(home: Home, kept: Path) -> None:
     """Leave in ``home`` what was kept and nothing else; who has its MLflow store open sees the store of then."""
-    for each in home.path.iterdir():
-        if each.is_dir():
-            shutil.rmtree(each)
-        elif not each.name.startswith("mlflow.db"):
-            each.unlink()
+    emptied(home.path, "mlflow.db")
     _copy(kept, home.path)
+
+
+def emptied(folder: Path, but: str) -> None:
+    """Remove all that lies in a folder but what is called as ``but``."""
+    for each in folder.iterdir():
+        if each.name != but:
+            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
 
 
 def _copy(here: Path, there: Path) -> None:

@@ -239,7 +239,8 @@ def test_a_frame_is_as_good_as_a_file(home: Home, data: Path) -> None:
         assert values(found) == values(wanted)
 
 
-def test_two_processes_at_once_split_once(prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("prefect_home")
+def test_two_processes_at_once_split_once(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On one fresh home, with real Prefect: both succeed, one decides, and they record the same run."""
     fork, decide = get_context("fork"), Plan.decide
     (here, there), n_decided = fork.Pipe(), fork.Value("i")
@@ -258,12 +259,13 @@ def test_two_processes_at_once_split_once(prefect_home: Home, data: Path, monkey
         there.send(told())
 
     monkeypatch.setattr(Plan, "decide", counted)
-    (prefect_home.path / "mlflow.db").unlink()
+    home = Home(tmp_path / "new")
+    monkeypatch.setenv("EVENFOLD_HOME", str(home.path))
     process = fork.Process(target=tell)
     process.start()
     ours = told()
     process.join(300)
     assert process.exitcode == 0
     assert (here.recv(), n_decided.value) == (ours, 1)
-    assert [path.name for path in (prefect_home.splits / "small").iterdir()] == ["1.0"]
-    assert [run.info.status for run in runs(prefect_home)] == ["FINISHED"]
+    assert [path.name for path in (home.splits / "small").iterdir()] == ["1.0"]
+    assert [run.info.status for run in runs(home)] == ["FINISHED"]

@@ -107,9 +107,9 @@ def test_an_outage_hides_no_reason_of_a_retraining_that_failed(home: Home, monke
     assert tracker.client.get_run(run).data.tags["evenfold.failure"] == "no rows"
 
 
-def test_a_disk_that_takes_no_store_is_a_sentence_and_leaves_none(home: Home) -> None:
+def test_a_disk_that_takes_no_store_is_a_sentence_and_leaves_none(tmp_path: Path) -> None:
     """A limit on the size of files stands for a full disk; with room the same home goes on."""
-    shutil.rmtree(home.path, ignore_errors=True)
+    home = Home(tmp_path / "new")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
     try:

@@ -118,7 +118,7 @@ def test_export_adopt_and_join_go_round(place: Place) -> None:
     ran = place.run("export", "trial/1.0", "--to", "h2o", "--data", "data.parquet", "-o", "folds.parquet")
     assert (ran.exit_code, ran.stdout) == (0, "folds.parquet: 200 rows; h2o takes fold_column='fold'.\n")
     made = place.json("adopt", "folds.parquet", "--folds", "fold", "--key", "id", "--name", "back")["split"]
-    assert Path(made["uri"]) == place.folder / "home" / "splits" / "back" / "1.0"
+    assert Path(made["uri"]) == Home.here().splits / "back" / "1.0"
     assert made["split_id"] == place.manifest.split_id == read_manifest(made["uri"]).split_id
     joined = ("trial/1.0", "data.parquet", "--fold", "2", "--role", "test", "-o", "out.parquet")
     assert place.run("join", *joined).stdout == "out.parquet: the 40 rows that fold 2 has for test\n"
