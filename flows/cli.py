@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from evenfold.flows import definitions as of
 from evenfold.flows.commands import deploying, manifests, operations, studies
-from evenfold.flows.commands.terminal import GATE_FAILED, Answer, OnceEach, command_of
+from evenfold.flows.commands.terminal import GATE_FAILED, OnceEach, Output, command_of
 from evenfold.splitters.errors import EvaluationError, EvenfoldError, ModelError, SplitError, redacted
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.home import prepare_environment
@@ -47,11 +47,11 @@ def _asked_first(
     prepare_environment()
 
 
-def _flow(declared: Callable[..., Any]) -> Callable[..., Answer]:
+def _flow(declared: Callable[..., Any]) -> Callable[..., Output]:
     """Return the function of a flow's command: it runs the flow."""
 
-    def run(**arguments: Any) -> Answer:
-        return Answer(getattr(evenfold.flows, declared.__name__)(**arguments))
+    def run(**arguments: Any) -> Output:
+        return Output(getattr(evenfold.flows, declared.__name__)(**arguments))
 
     paragraphs = (inspect.getdoc(declared) or "").split("\n\n")  # between the first and the example: of Python
     run.__name__, run.__doc__ = declared.__name__, "\n\n".join([paragraphs[0], paragraphs[-1]])
@@ -67,7 +67,7 @@ IN_ORDER: tuple[Any, ...] = (
     studies.folds, studies.strategies, deploying.deploy, operations.doctor, operations.withdraw, operations.rollback,
     operations.champion, operations.replay, operations.answer, operations.trust, operations.up, operations.clean,
 )  # fmt: skip
-COMMANDS: dict[str, Callable[..., Answer]] = {function.__name__.rstrip("_"): function for function in IN_ORDER}
+COMMANDS: dict[str, Callable[..., Output]] = {function.__name__.rstrip("_"): function for function in IN_ORDER}
 for name, function in COMMANDS.items():
     beginning = re.split(r"(?<=.{30})[;:,.](?=\s|$)", inspect.getdoc(function) or "", maxsplit=1)[0]
     app.command(name, cls=OnceEach, short_help=beginning)(command_of(function, asks=function is operations.trust))

@@ -63,7 +63,7 @@ class Call:
 _CALL: ContextVar[Call | None] = ContextVar("evenfold_call", default=None)
 
 
-class Body(Generic[P, R]):
+class FlowBody(Generic[P, R]):
     """The function of a flow, as ``declared``: it refuses what ``check`` raises for, and returns what ``run`` does.
 
     ``check`` also says what the request is about, which names the flow run.
@@ -139,7 +139,7 @@ class Flow(prefect.Flow[P, R]):
 
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
         """Run the flow; a person's bad input raises before anything is started."""
-        body, under_prefect = cast(Body[P, R], self.fn), cast(Any, super().__call__)
+        body, under_prefect = cast(FlowBody[P, R], self.fn), cast(Any, super().__call__)
         request = self.request_type.called(args, kwargs)
         if FlowRunContext.get() is not None or return_state:  # as any flow
             return under_prefect(return_state=return_state, wait_for=wait_for, **request.parameters)
@@ -224,7 +224,7 @@ def flow(declared: Callable[P, Any], check: Check) -> Callable[[Callable[[Reques
     """
 
     def made(run: Callable[[Request], R]) -> Flow[P, R]:
-        body = Body(declared, check, run)
+        body = FlowBody(declared, check, run)
         runner: Any = BySettings()
         # A request says what is wrong with it in a sentence, before Prefect would.
         flow = Flow(

@@ -23,7 +23,7 @@ LATE = timedelta(seconds=120)
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at: what was found and, where it is not ok, what to do."""
 
     check: str
@@ -32,20 +32,20 @@ class Finding:
     fix: str = ""
 
 
-def examine(home: Home) -> list[Finding]:
+def examine(home: Home) -> list[Diagnosis]:
     """Return a finding per check, also of one that itself fails; nothing changes but by a first use of a bucket."""
-    findings: list[Finding] = []
+    findings: list[Diagnosis] = []
     for name, (check, cure) in CHECKS.items():
         try:
             findings.extend(check(home))
         except Exception as error:
             words = " ".join(str(error).split())
             what = words if isinstance(error, EvenfoldError) else f"does not answer: {type(error).__name__}: {words}"
-            findings.append(Finding(name, False, what[:400], cure))
+            findings.append(Diagnosis(name, False, what[:400], cure))
     return [replace(finding, message=redacted(finding.message)) for finding in findings]
 
 
-def _versions(home: Home) -> Iterator[Finding]:
+def _versions(home: Home) -> Iterator[Diagnosis]:
     from packaging.requirements import Requirement
 
     for wanted in map(Requirement, requires("evenfold") or ()):
@@ -53,10 +53,10 @@ def _versions(home: Home) -> Iterator[Finding]:
             have = version(wanted.name)
             fits = wanted.specifier.contains(have)
             words, fix = (have, "") if fits else (f"{have}: this version was not tested", f"pip install '{wanted}'")
-            yield Finding(wanted.name, fits, words, fix)
+            yield Diagnosis(wanted.name, fits, words, fix)
 
 
-def _home(home: Home) -> Iterator[Finding]:
+def _home(home: Home) -> Iterator[Diagnosis]:
     for path, name in {home.shared: "shared results", home.path: "home"}.items():
         there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
         words, fix = f"{path} cannot be written", f"Make {there} a folder that can be written."
@@ -64,21 +64,21 @@ def _home(home: Home) -> Iterator[Finding]:
             free, what = shutil.disk_usage(there).free, "is writable" if there == path else "can be made"
             words = f"{path} {what}, {free / 1e9:.1f} GB are free"
             fix = "" if free >= 1e9 else "Free some space: evenfold clean --older-than 30d."
-        yield Finding(name, not fix, words, fix)
+        yield Diagnosis(name, not fix, words, fix)
 
 
-def _bucket(home: Home) -> Iterator[Finding]:
+def _bucket(home: Home) -> Iterator[Diagnosis]:
     if home.bucket:
         home.make()
         if bucket := bucket_of(home):
             bucket.get("results/asked-by-the-doctor.json")
-        yield Finding("shared results", True, f"{home.bucket} answers")
+        yield Diagnosis("shared results", True, f"{home.bucket} answers")
 
 
-def _mlflow(home: Home) -> Iterator[Finding]:
+def _mlflow(home: Home) -> Iterator[Diagnosis]:
     uri = home.tracking_uri
     if home.tracks_here and not (home.path / "mlflow.db").exists():
-        yield Finding("MLflow store", True, f"{uri} will be made by the first run")
+        yield Diagnosis("MLflow store", True, f"{uri} will be made by the first run")
         return
     from evenfold.tasks.record.tracker import Tracker
     from sqlalchemy.engine import make_url
@@ -89,7 +89,7 @@ def _mlflow(home: Home) -> Iterator[Finding]:
     elif "://" in uri and (url := make_url(uri)).host and url.port:
         socket.create_connection((url.host, url.port), timeout=10).close()
     Tracker(home).client.search_experiments(max_results=1)
-    yield Finding("MLflow store", True, f"{uri} answers")
+    yield Diagnosis("MLflow store", True, f"{uri} answers")
 
 
 def _ask(url: str) -> None:
@@ -98,21 +98,21 @@ def _ask(url: str) -> None:
         urllib.request.urlopen(url, timeout=10).close()
 
 
-def _prefect(home: Home) -> Iterator[Finding]:
+def _prefect(home: Home) -> Iterator[Diagnosis]:
     url = os.environ.get("PREFECT_API_URL")
     if not url:
         words = f"none is set; every flow starts an embedded one, which keeps its history below {home.path / 'prefect'}"
-        yield Finding("Prefect server", True, words)
+        yield Diagnosis("Prefect server", True, words)
         return
     from prefect import get_client
 
     _ask(f"{url}/health")
-    yield Finding("Prefect server", True, f"{url} answers")
+    yield Diagnosis("Prefect server", True, f"{url} answers")
     with get_client(sync_client=True) as client:
         yield from deployed(client, datetime.now(UTC))
 
 
-def deployed(client: Any, now: datetime) -> Iterator[Finding]:
+def deployed(client: Any, now: datetime) -> Iterator[Diagnosis]:
     """Yield a finding for each deployment of evenfold's that is not paused: its faults, or its last success."""
     for deployment in client.read_deployments():
         if deployment.paused or "evenfold" not in deployment.tags:  # which every deployment in prefect.yaml has
@@ -139,7 +139,7 @@ def deployed(client: Any, now: datetime) -> Iterator[Finding]:
             success += f"; it is due every {_span(apart)}"
             if age > 1.5 * apart:
                 faults[success] = "Start one: prefect deployment run ..."
-        yield Finding(deployment.name, not faults, ", ".join(faults) or success, " ".join(faults.values()))
+        yield Diagnosis(deployment.name, not faults, ", ".join(faults) or success, " ".join(faults.values()))
 
 
 SILENT = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
@@ -163,7 +163,7 @@ def _span(time: timedelta) -> str:
 
 
 LOGIN = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
-CHECKS: dict[str, tuple[Callable[[Home], Iterator[Finding]], str]] = {
+CHECKS: dict[str, tuple[Callable[[Home], Iterator[Diagnosis]], str]] = {
     "versions": (_versions, "Install evenfold anew."),
     "home": (_home, "Set EVENFOLD_HOME to a folder that can be written."),
     "shared results": (_bucket, "Correct EVENFOLD_RESULTS."),

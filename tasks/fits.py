@@ -14,7 +14,7 @@ from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_pr
 from evenfold.estimates.results import hearing
 from evenfold.manifests.tables.aside import parquet_bytes
 
-from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef, Trained
+from .outcomes import Block, FinalModel, FitIndex, FitResult, KeptFile, SplitRef, Trained
 from .parameters import Model, TimeLimit
 from .runtime.home import keep_file
 from .runtime.limits import limited, within
@@ -24,18 +24,18 @@ from .steps import REFRESHING, Finished, finished_here, is_refreshing, step, tel
 from .work import Work, job_of, key_of_fit, work_of
 
 
-def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: object) -> str | None:
+def _key(split: SplitRef, i: FitIndex, model: Any = None, of: str | int = "folds", **_: object) -> str | None:
     # A look at the locked rows is never taken from the cache.
     return None if i == "holdout" else f"score/{key_of_fit(work_of(split, model), i, of)}"
 
 
-def _title(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: object) -> str:
+def _title(split: SplitRef, i: FitIndex, model: Any = None, of: str | int = "folds", **_: object) -> str:
     return f"fit {job_of(work_of(split, model), i, of).name}"
 
 
 @step(key_of=_key, run_name=_title)
 def fit_fold(
-    split: SplitRef, i: Fits, model: Model = None, *, of: str | int = "folds", time_limit: TimeLimit = None
+    split: SplitRef, i: FitIndex, model: Model = None, *, of: str | int = "folds", time_limit: TimeLimit = None
 ) -> FitResult:
     """Fit a model on split ``i``, keep its test predictions, and return its scores.
 
@@ -51,7 +51,7 @@ def fit_fold(
     return within(time_limit, name, _fit, split, i, model, of)
 
 
-def _fit(split: SplitRef, i: Fits, model: Any, of: str | int) -> FitResult:
+def _fit(split: SplitRef, i: FitIndex, model: Any, of: str | int) -> FitResult:
     work = work_of(split, model)
     key, job, problem = key_of_fit(work, i, of), job_of(work, i, of), work.problem
     how: Any = {"seed": work.manifest.spec.seed, "inner": work.inner}

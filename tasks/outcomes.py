@@ -163,7 +163,7 @@ class KeptFile(Outcome):
 
 
 Block = tuple[int, int]
-Fits = int | Block | Literal["all rows", "holdout"]
+FitIndex = int | Block | Literal["all rows", "holdout"]
 Trained = int | Literal["all rows"]
 
 
@@ -178,7 +178,7 @@ class FitResult(Outcome):
     split_id: str
     fingerprint: str
     model: ModelSpec
-    i: Fits
+    i: FitIndex
     of: str | int = "folds"
     scores: list[FoldScore] = []
     predictions: KeptFile

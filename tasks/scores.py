@@ -18,7 +18,7 @@ from evenfold.estimates.models.estimators import named_estimator
 from evenfold.estimates.promotion import ROLES, Difference, compare_draws
 from evenfold.manifests import Audit, SplitSpec, canonical_table, is_numeric_target, read_table, require_columns
 from evenfold.manifests.audits.audit import CHECKS, LEARNING
-from evenfold.manifests.audits.findings import MODEL_GATES, Found, Outcome, gates_with, judged, needed
+from evenfold.manifests.audits.findings import MODEL_GATES, CheckOutcome, Found, gates_with, judged, needed
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.plan import default_strategy
 from evenfold.manifests.tables.aside import frame_of
@@ -75,7 +75,7 @@ def aggregate(
     return evaluated.model_copy(update={"estimates": conclusion, "levels": levels, "confusion": confusion})
 
 
-def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
+def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> CheckOutcome:
     """Return the largest difference of a score between two levels whose intervals do not overlap, in a sentence."""
     needed(levels, "no column to balance on is named")
     widest = estimates.widest_gap(levels, metric)
@@ -95,7 +95,7 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
     limits = gates_with(split.limits, {"level_gap": MODEL_GATES["level_gap"]})
     gate = limits["level_gap"]
 
-    def gap() -> Outcome:
+    def gap() -> CheckOutcome:
         if not levels and gate is not None and gate.fails:
             raise SplitError("no column to balance on is named; name one (balance_on), or leave the gate out")
         return gap_of_levels(levels, metric)

@@ -39,7 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Body(Generic[P, R]):
+class StepBody(Generic[P, R]):
     """The function of a step, with what names its runs and its results.
 
     In a task run its result is looked for and kept in the content store, unless an option of the user's own says when
@@ -81,11 +81,11 @@ class Body(Generic[P, R]):
         return _arrived, (sys.modules[self.fn.__module__], self.fn.__name__, settings)
 
 
-def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any, Any]:
+def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> StepBody[Any, Any]:
     for variable, value in settings.items():
         # Not over what the worker's own machine says, as of its folders.
         os.environ.setdefault(variable, value)
-    body: Body[Any, Any] = getattr(room, name).fn
+    body: StepBody[Any, Any] = getattr(room, name).fn
     return body
 
 
@@ -102,11 +102,11 @@ class ByContent(CachePolicy):
     ) -> str | None:
         """Return the key of these inputs; None where none is to be kept, or they are bad: the task then says why.
 
-        On a hit it is that of what is kept, which ``Body`` would find as well; on a miss one that nothing has yet, for
-        Prefect to persist what the task computes.
+        On a hit it is that of what is kept, which ``StepBody`` would find as well; on a miss one that nothing has yet,
+        for Prefect to persist what the task computes.
         """
         key, body = None, task_ctx.task.fn
-        if not isinstance(body, Body):  # which Prefect logs
+        if not isinstance(body, StepBody):  # which Prefect logs
             raise TypeError(f"ByContent finds no key for {task_ctx.task.name}; give it a policy such as INPUTS.")
         with suppress(EvenfoldError):
             if body.key_of:
@@ -142,7 +142,7 @@ def step(
     """
 
     def made(fn: Callable[P, R]) -> Task[P, R]:
-        body = Body(fn, key_of, run_name)
+        body = StepBody(fn, key_of, run_name)
         return Task(
             body,
             name=fn.__name__.replace("_", " "),
@@ -161,7 +161,7 @@ def step(
 def is_refreshing() -> bool:
     """Return whether the task run under way is to compute again what the cache holds."""
     run = TaskRunContext.get()
-    if run is None or not isinstance(run.task.fn, Body):  # of a task of the user's, which runs ours plainly
+    if run is None or not isinstance(run.task.fn, StepBody):  # of a task of the user's, which runs ours plainly
         return REFRESHING.get()
     refresh = run.task.refresh_cache
     return bool(PREFECT_TASKS_REFRESH_CACHE.value() if refresh is None else refresh)
@@ -307,7 +307,7 @@ def _in_threads(
 
 def finished_here(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
     """Return what a step came to without a task run of its own; its result is kept and found where a task's is."""
-    assert isinstance(task.fn, Body)
+    assert isinstance(task.fn, StepBody)
     try:
         value, cached = task.fn.kept(args, kwargs)
         return Finished(value, cached=cached)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from evenfold import estimates, manifests
 
-from .outcomes import Fits, SplitRef
+from .outcomes import FitIndex, SplitRef
 from .plans import table_of
 from .store import Marks, Preimage
 
@@ -222,7 +222,7 @@ class Job:
     scored: bool = True
 
 
-def job_of(work: Work, i: Fits, of: str | int = "folds") -> Job:
+def job_of(work: Work, i: FitIndex, of: str | int = "folds") -> Job:
     """Return what ``fit_fold`` fits; raises SplitError for what there is not."""
     manifest = work.manifest
     n, title, membership = manifest.n_splits, f"{manifest.name} {manifest.version}", manifest.membership
@@ -321,7 +321,7 @@ def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
     return pairs
 
 
-def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:
+def key_of_fit(work: Work, i: FitIndex, of: str | int = "folds") -> str:
     """Return the score key of what ``fit_fold`` fits: what a score depends on, and nothing else.
 
     Other splits, and columns that the model does not read, leave it alone. More draws leave finished blocks and the one

@@ -14,7 +14,7 @@ from evenfold.tasks import Home
 
 from evenfold import flows
 
-from .terminal import Answer, option
+from .terminal import Output, option
 
 KINDS = PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
@@ -53,7 +53,7 @@ def deploy(
     tag: Annotated[Sequence[str] | None, option("Beside those that say what it is; several times.")] = None,
     registered_name: Annotated[str | None, option("Of the model that a retraining registers.")] = None,
     retries: Annotated[int | None, option("How often a failed run is tried again.", least=0)] = None,
-) -> Answer:
+) -> Output:
     """Make a deployment of a specification on the Prefect server, or update it.
 
     An update says what it changes, and leaves a deployment or a schedule that is paused as it is.
@@ -100,7 +100,7 @@ def _schedule(cron: str, timezone: str, active: bool) -> Any:
         raise SplitError(f"--cron {why}; write '0 4 * * 1', Europe/Berlin.") from None
 
 
-def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: Any) -> Answer:
+def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: Any) -> Output:
     """Return what came of a deployment, and its words; ``when``: the time of its schedule, "" without one."""
     from evenfold.manifests.exchange.diff import flat
 
@@ -119,7 +119,7 @@ def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: 
         f"  a worker takes its runs: prefect worker start --pool {pool}",
     ]
     facts = {"deployment": title, "id": str(current.id), "what": what, "pool": pool, "type": kind, "paused": paused}
-    return Answer(facts | {"changes": changes}, "\n".join(words))
+    return Output(facts | {"changes": changes}, "\n".join(words))
 
 
 def _is_idle(deployment: Any) -> bool:

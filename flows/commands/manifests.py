@@ -15,13 +15,13 @@ from evenfold.tasks.requests import AdoptFields
 
 from evenfold import flows, manifests, reports
 
-from .terminal import OUTPUT, Answer, option, show_json
+from .terminal import OUTPUT_FLAGS, Output, option, show_json
 
 Pairs = dict[str, Any] | None
 NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
 ManifestFolder = Annotated[Path, option(NAMED, argument="MANIFEST", read=manifest_folder)]
 DataFile = Annotated[str, option("Parquet or CSV file, a folder or a glob of them.", argument="FILE")]
-Out = Annotated[Path, option("File to write.", names=OUTPUT)]
+Out = Annotated[Path, option("File to write.", names=OUTPUT_FLAGS)]
 Repeat = Annotated[int, option("Which repeat, from 0, of a file that holds one.")]
 Memory = Annotated[str | None, option("Memory to take, such as 2GB; DuckDB works on disk above.", "SIZE")]
 
@@ -45,7 +45,7 @@ def audit(
     record: Annotated[bool, option("Record it in MLflow, with its page.")] = False,
     kind: Annotated[Literal["json", "md"] | None, option("Print JSON or Markdown.", names=("--format",))] = None,
     pipeline: Pipeline = None,
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
@@ -68,10 +68,10 @@ def audit(
         out.print(audit_in_markdown(report), soft_wrap=True)  # a table of Markdown does not survive a broken line
 
     words = {"json": show_json, "md": show_markdown}.get(kind or "")
-    return Answer(report, words, failed=bool(report.failed))
+    return Output(report, words, failed=bool(report.failed))
 
 
-def verify(manifest: ManifestFolder) -> Answer:
+def verify(manifest: ManifestFolder) -> Output:
     """Prove that a manifest is what was written, or name the file and block that is not. Exit code 1: it is damaged.
 
     Example: evenfold verify .evenfold/splits/flights/1.0
@@ -88,20 +88,20 @@ def verify(manifest: ManifestFolder) -> Answer:
         damages = [manifests.Damage(file="looks", message=sentence) for sentence in sentences]
         update = {"intact": not damages, "damages": damages, "proved": [*verification.proved, *proved]}
         verification = verification.model_copy(update=update)
-    return Answer(verification, verification.summary, failed=not verification.intact)
+    return Output(verification, verification.summary, failed=not verification.intact)
 
 
 def diff(
     a: Annotated[Path, option(NAMED, argument="A", read=manifest_folder)],
     b: Annotated[Path, option("Another.", argument="B", read=manifest_folder)],
     data: Annotated[str | None, option("File with the key and the target, to count by class.")] = None,
-) -> Answer:
+) -> Output:
     """Say which rows moved, joined or left from manifest A to B, and what differs in their specifications.
 
     Example: evenfold diff .evenfold/splits/flights/1.0 .evenfold/splits/flights/1.1
     """
     difference = manifests.diff(manifests.read_manifest(a), manifests.read_manifest(b), data)
-    return Answer(difference, difference.summary)
+    return Output(difference, difference.summary)
 
 
 def export(
@@ -109,7 +109,7 @@ def export(
     data: Annotated[str | None, option("File whose rows the folds are put beside.")] = None, repeat: Repeat = 0,
     dialect: Annotated[Dialect, option("SQL of which engine, for --to sql.")] = "duckdb",
     table: Annotated[str, option("Table whose rows get folds, for --to sql.")] = "rows", memory: Memory = None,
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Write the folds of a manifest as another tool reads them.
 
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
@@ -120,7 +120,7 @@ def export(
     stored = manifests.StoredManifest(manifest).prove()
     manifests.require_place(output, read=stored.files)
     file = manifests.export(stored, to, output, data, repeat=repeat, dialect=dialect, table=table, memory=memory)
-    return Answer(file, f"{file.path}: {file.rows:,} rows; {file.note}")
+    return Output(file, f"{file.path}: {file.rows:,} rows; {file.note}")
 
 
 def join(
@@ -128,7 +128,7 @@ def join(
     fold: Annotated[int | None, option("Which fold, from 0.  [default: all]")] = None,
     role: Annotated[Literal["train", "test"] | None, option("The rows that are trained on, or tested.")] = None,
     repeat: Repeat = 0, memory: Memory = None,
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Write the rows of FILE that one fold trains on or tests; without a fold all, parted by folds below a folder.
 
     Example: evenfold join .evenfold/splits/flights/1.0 examples/flights.parquet --fold 2 --role test -o test.parquet
@@ -147,7 +147,7 @@ def join(
         rows = manifests.write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
         words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
     about = {"path": str(output), "rows": rows, "fold": fold, "repeat": repeat, "role": role}
-    return Answer(about, f"{output}: {words}")
+    return Output(about, f"{output}: {words}")
 
 
 def adopt(
@@ -157,7 +157,7 @@ def adopt(
         str | None, of.split("Column of numbers or words, JSON of pairs, or with --group a table of group and fold.")
     ] = None,
     **fields: Unpack[AdoptFields],
-) -> Answer:
+) -> Output:
     """Take the folds that are made today into a manifest, unmoved; audit and record it.
 
     Example: evenfold adopt examples/flights.parquet --cv sklearn.model_selection:KFold --key flight_id
@@ -166,14 +166,14 @@ def adopt(
         raise SplitError("folds come from a splitter, a column or a file; give one of --cv and --folds.")
     if cv is None and "params" in fields:
         raise SplitError("--param is for the splitter of --cv; leave it out.")
-    return Answer(flows.adopt(data, cv or folds, **fields))
+    return Output(flows.adopt(data, cv or folds, **fields))
 
 
 def show(
     manifest: ManifestFolder,
     report: Annotated[Path | None, option("Write the split's page to this file too.")] = None,
     data: Annotated[str | None, option("The rows that were split, for the page's pictures.")] = None,
-) -> Answer:
+) -> Output:
     """Show a MANIFEST: what was asked, its identity, and how many rows are where.
 
     Example: evenfold show .evenfold/splits/flights/1.0
@@ -189,4 +189,4 @@ def show(
         origin = reports.Origin(Path(data).name if data else "")
         page = reports.report_html(split, manifests.measure(split, data), data, findings, origin)
         manifests.write_whole(report, page)
-    return Answer(header, partial(Words.show_header, page=report))
+    return Output(header, partial(Words.show_header, page=report))

@@ -16,14 +16,14 @@ from evenfold.splitters.errors import SplitError
 
 from evenfold import flows, tasks
 
-from .terminal import Answer, option
+from .terminal import Output, option
 
 ModelName = Annotated[str, option("Name of the model in the registry.", argument="NAME")]
 SplitName = Annotated[str, option("name@1.1, a name, a split_id or a plan_id.", argument="SPLIT")]
 Reason = Annotated[str, option("Why; it is kept in the registry with your name.")]
 
 
-def up(stop: Annotated[bool, option("End it now.")] = False) -> Answer:
+def up(stop: Annotated[bool, option("End it now.")] = False) -> Output:
     """Keep Prefect's server up for this home, so that commands need not start one each.
 
     Later commands with the same home find and use it; it listens on this machine alone.
@@ -35,17 +35,17 @@ def up(stop: Annotated[bool, option("End it now.")] = False) -> Answer:
     home = tasks.Home.here()
     if stop:
         ended = stop_server(home)
-        return Answer({"stopped": ended}, "ended" if ended else "none was up")
+        return Output({"stopped": ended}, "ended" if ended else "none was up")
     if os.environ.get("PREFECT_API_URL"):
         raise SplitError("PREFECT_API_URL names a server already, which every command uses; unset it to keep one here.")
     earlier = kept_server(home)
     server = earlier or keep_server(home)
     until = "since before" if earlier else "until evenfold up --stop"
     about = {"address": server.address, "pid": server.pid, "started": earlier is None}
-    return Answer(about, f"Prefect's server is up at {server.address}, {until}")
+    return Output(about, f"Prefect's server is up at {server.address}, {until}")
 
 
-def doctor() -> Answer:
+def doctor() -> Output:
     """Look at servers, stores, versions and schedules; exit code 1 where something is wrong.
 
     Example: evenfold doctor
@@ -62,7 +62,7 @@ def doctor() -> Answer:
                 out.say(f"       {finding.fix}")
 
     failed = not all(finding.ok for finding in findings)
-    return Answer([asdict(finding) for finding in findings], show, failed=failed)
+    return Output([asdict(finding) for finding in findings], show, failed=failed)
 
 
 def clean(
@@ -70,7 +70,7 @@ def clean(
     dry_run: Annotated[
         bool, option("Say what would be removed, and remove nothing.", names=("--dry-run/--no-dry-run",))
     ] = False,
-) -> Answer:
+) -> Output:
     """Remove old cached results, scores and data, and the embedded Prefect's history; never manifests or records.
 
     Example: evenfold clean --older-than 30d --dry-run
@@ -83,10 +83,10 @@ def clean(
     runs = forget_runs(home, age, dry_run)
     about = {"files": len(sizes), "bytes": sum(sizes), "flow_runs": runs, "dry_run": dry_run}
     amounts = f"{len(sizes):,} files, {sum(sizes) / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
-    return Answer(about, f"{'would remove' if dry_run else 'removed'} {amounts}")
+    return Output(about, f"{'would remove' if dry_run else 'removed'} {amounts}")
 
 
-def load(reference: SplitName) -> Answer:
+def load(reference: SplitName) -> Output:
     """Find a split that another project recorded in MLflow, and download its manifest.
 
     Example: evenfold load flights@1.0
@@ -94,40 +94,40 @@ def load(reference: SplitName) -> Answer:
     split = flows.load_split(reference)
     about = {"name": split.name, "version": split.version, "split_id": split.split_id, "uri": str(split.uri)}
     words = f"{split.name} {split.version}: split_id {split.split_id[:16]}\n  manifest {split.uri}"
-    return Answer(about, words)
+    return Output(about, words)
 
 
 def leaderboard(
     split: SplitName,
     metric: Annotated[str | None, option("The score to rank by; by default the first of the newest.")] = None,
     most: Annotated[int, option("How many models to list.", least=1)] = 20,
-) -> Answer:
+) -> Output:
     """Rank every model that was ever judged on a split, whichever project recorded it.
 
     Example: evenfold leaderboard flights@1.0 --metric r2
     """
     from evenfold.tasks.record.reading import leaderboard as ranked
 
-    return Answer(ranked(split, metric, most))
+    return Output(ranked(split, metric, most))
 
 
 def rollback(
     name: ModelName, reason: Reason,
     to: Annotated[str | None, option("The version; the champion before this one if left out.")] = None,
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Make an earlier version of a model the champion again, and record who did it and why.
 
     Example: evenfold rollback flights --reason "the feed of May was in hours"
     """
     done = tasks.roll_back.fn(name, to=to, reason=reason)
     gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
-    return Answer(done, f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
+    return Output(done, f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
 
 
 def trust(
     reference: Annotated[str, option("A version in the registry.", argument="NAME@VERSION")],
     yes: Annotated[bool, option("Do not ask.")] = False,
-) -> Answer:
+) -> Output:
     """Sign a version of a model as made here, after a look at it: from then on its recipe and record are used.
 
     For versions that another home made, or that were made before versions were signed.
@@ -148,12 +148,12 @@ def trust(
     if signed:
         sign()
     about = {"name": name, "version": version, "sha256": sha256, "recipe": recipe, "signed": signed}
-    return Answer(about, "signed" if signed else "not signed")
+    return Output(about, "signed" if signed else "not signed")
 
 
 def withdraw(
     split: Annotated[str, option("The generation that was let in.", argument="NAME@VERSION")], reason: Reason
-) -> Answer:
+) -> Output:
     """Take back a generation of a split, what grew from it, and what was promoted on them.
 
     The former champion serves again, and new rows join the generation before.
@@ -166,13 +166,13 @@ def withdraw(
     for model in done.models:
         now = f"version {model.champion} is the champion again" if model.champion else "no version is champion"
         words.append(f"{model.name}: {now}, version {model.withdrawn} was withdrawn.")
-    return Answer(done, "\n".join(words))
+    return Output(done, "\n".join(words))
 
 
 def champion(
     name: ModelName,
     as_of: Annotated[str | None, option("At the end of this day (UTC); now if left out.", "DATE")] = None,
-) -> Answer:
+) -> Output:
     """Say which version of a model is the champion, or was on a day, since when and why.
 
     Example: evenfold champion flights --as-of 2026-05-31
@@ -181,18 +181,18 @@ def champion(
     when = f"was the champion on {as_of}" if as_of else "is the champion"
     since = f", since {served.since}: {served.why}" if served.version else ""
     words = f"{name}: {f'version {served.version}' if served.version else 'no version'} {when}{since}."
-    return Answer(served, f"{words} {served.note}".strip())
+    return Output(served, f"{words} {served.note}".strip())
 
 
 def replay(
     name: ModelName, version: Annotated[str, option("The version that was promoted.", argument="VERSION")]
-) -> Answer:
+) -> Output:
     """Make the decision of a past promotion again from the record; exit code 1 where it is not the same.
 
     Example: evenfold replay flights 3
     """
     replayed = tasks.replay(name, version)
-    return Answer(replayed, replayed.words, failed=replayed.verdict != "same")
+    return Output(replayed, replayed.words, failed=replayed.verdict != "same")
 
 
 def answer(
@@ -202,7 +202,7 @@ def answer(
     ] = None,
     reason: Reason = "",
     by: Annotated[str, option("Who says so.  [default: EVENFOLD_USER, or the account's]", names=("--name",))] = "",
-) -> Answer:
+) -> Output:
     """Say yes or no to what a retraining asks (--on-unclear ask), the newest of a name; it goes on where it waits.
 
     Where a deployed run is suspended it is resumed; elsewhere the same retrain command goes on.
@@ -213,16 +213,16 @@ def answer(
 
     question = waiting_question(name)
     if approve is None:
-        return Answer(question, question.pending)
+        return Output(question, question.pending)
     answered = give_answer(question, approve, reason, by)
     goes_on = question.flow_run and os.environ.get("PREFECT_API_URL") and resume(question, answered)
     where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
-    return Answer(answered, f"{answered.words}; {where}.")
+    return Output(answered, f"{answered.words}; {where}.")
 
 
 def list_(
     every: Annotated[bool, option("Every one, not the newest of each kind alone.", names=("--all",))] = False,
-) -> Answer:
+) -> Output:
     """List splits, evaluations, tunings, scores of later rows and models, with the short ids that commands accept.
 
     Example: evenfold list
@@ -240,4 +240,4 @@ def list_(
         if not any(listed.values()):
             out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
 
-    return Answer(listed, show)
+    return Output(listed, show)

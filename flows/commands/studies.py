@@ -16,7 +16,7 @@ from evenfold.tasks.requests import CompareFields, StudyFields
 
 from evenfold import estimates, flows, manifests, reports
 
-from .terminal import OUTPUT, Answer
+from .terminal import OUTPUT_FLAGS, Output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FLIGHTS = "examples/flights.parquet"
 FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")
 
-PictureOrPage = Annotated[Path, of.run("Where it goes: a page, or a picture (.svg).", names=OUTPUT)]
+PictureOrPage = Annotated[Path, of.run("Where it goes: a page, or a picture (.svg).", names=OUTPUT_FLAGS)]
 RecordedRun = Annotated[
     str, of.run("MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion.", argument="RUN")
 ]
@@ -33,7 +33,7 @@ TrainingData = Annotated[str | None, of.data("Where the model's training table l
 KnownRows = Annotated[bool, of.data("Predict rows of the split as well, which may be training rows.")]
 
 
-def demo(engine: of.Engine = "prefect") -> Answer:
+def demo(engine: of.Engine = "prefect") -> Output:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
@@ -67,14 +67,14 @@ def demo(engine: of.Engine = "prefect") -> Answer:
             show_result(evaluation, out)
             out.say("")
 
-    return Answer([json.loads(each.model_dump_json()) for each in evaluations.values()], show)
+    return Output([json.loads(each.model_dump_json()) for each in evaluations.values()], show)
 
 
 def compare(
     run_a: of.RunA, run_b: of.RunB, metrics: of.Metrics = None,
-    output: Annotated[Path | None, of.run("Write a page about it to this file.", "PATH", names=OUTPUT)] = None,
+    output: Annotated[Path | None, of.run("Write a page about it to this file.", "PATH", names=OUTPUT_FLAGS)] = None,
     **fields: Unpack[CompareFields],
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Compare two evaluations row by row, over repeats of the folds where fits are short; with -o also on a page.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested.
@@ -93,14 +93,14 @@ def compare(
     page = reports.comparison_page(comparisons, pair.names)
     if output is not None:
         manifests.write_whole(output, page.html())
-    return Answer([asdict(comparison) for comparison in comparisons], lambda out, _: out.show(page, place=output))
+    return Output([asdict(comparison) for comparison in comparisons], lambda out, _: out.show(page, place=output))
 
 
 def predict(
     run: RecordedRun, data: of.Data,
-    output: Annotated[Path, of.run("Parquet or CSV file to write.", names=OUTPUT)] = Path("predictions.parquet"),
+    output: Annotated[Path, of.run("Parquet or CSV file to write.", names=OUTPUT_FLAGS)] = Path("predictions.parquet"),
     training_data: TrainingData = None, known_rows: KnownRows = False,
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Predict later rows with the model of a recorded evaluation, or with what a tuning chose.
 
     The recipe is fitted once on every training row of its split; the targets of FILE are not read.
@@ -119,13 +119,13 @@ def predict(
     manifests.write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
     about = {"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)}
     names = ", ".join(map(str, predictions.columns))
-    return Answer(about, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
+    return Output(about, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
 
 
 def score(
     run: RecordedRun, data: of.Data, metrics: of.Metrics = None, level: of.Level = 0.95,
     training_data: TrainingData = None,
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Score the model of a recorded evaluation, or what a tuning chose, on later rows, beside what was promised.
 
     Rows of the split itself are refused: the model was trained on them.
@@ -134,7 +134,7 @@ def score(
     """
     from evenfold.flows.later import score_later
 
-    return Answer(score_later(run, data, training_data, metrics=metrics, level=level))
+    return Output(score_later(run, data, training_data, metrics=metrics, level=level))
 
 
 def folds(
@@ -142,7 +142,7 @@ def folds(
     counts: Annotated[str, of.run("Numbers of folds: 5..100, 5:50:5, or 5,10,20.", names=("--k",))] = "5..50",
     strategy: of.Strategy = None, seed: of.Seed = None, output: PictureOrPage = Path("folds.html"),
     **fields: Unpack[StudyFields],
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Show what the number of folds does to the mean over folds, its spread and the pooled score, on a page (-o).
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
@@ -157,7 +157,7 @@ def strategies(
     data: of.Data, n_splits: of.NSplits = None,
     n_seeds: Annotated[int, of.run("Partitions of each way.")] = 20, strategy: of.Strategy = None,
     seed: of.Seed = None, output: PictureOrPage = Path("strategies.html"), **fields: Unpack[StudyFields],
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Show what stratifying does to the variance of estimates, beside random folds, on a page (-o); groups stay whole.
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
@@ -170,7 +170,7 @@ def strategies(
 def _told(
     data: str, what: str, study: Callable[..., pd.DataFrame], about: dict[str, object], output: Path,
     fields: StudyFields,
-) -> Answer:  # fmt: skip
+) -> Output:  # fmt: skip
     """Run a study by its parameters, ``about``, and write, record and return its table.
 
     SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or in no folder.
@@ -199,4 +199,4 @@ def _told(
     record_page(manifests.name_of(data), name, "study", params, page, study=table.to_dict("records"))
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
-    return Answer(came, lambda out, _: out.show(page, "ratios", "fold-count", place=output))
+    return Output(came, lambda out, _: out.show(page, "ratios", "fold-count", place=output))

@@ -26,11 +26,11 @@ from rich.markup import escape
 from typer.core import TyperCommand
 
 GATE_FAILED = 1  # the exit code
-OUTPUT = ("-o", "--output")
+OUTPUT_FLAGS = ("-o", "--output")
 
 
 @dataclass(frozen=True)
-class Answer:
+class Output:
     """The result of a command; ``failed``: a gate is, as exit code 1 says.
 
     ``words``: its words, or what prints it; without any it is shown as results of its type are.
@@ -63,7 +63,7 @@ Workers = Annotated[int | None, run(PER_CORE, "N", least=1)]
 Json = Annotated[bool, option("Print one JSON object instead of tables.", names=("--json",))]
 
 
-def command_of(function: Callable[..., Answer], *, asks: bool = False) -> Callable[..., None]:
+def command_of(function: Callable[..., Output], *, asks: bool = False) -> Callable[..., None]:
     """Return the command that calls ``function`` and prints its answer; its flags are what that takes, and ``--json``.
 
     One that is not given keeps the function's default. ``asks``: a person may be asked meanwhile, and no bar runs over

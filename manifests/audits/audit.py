@@ -14,9 +14,9 @@ from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.untrusted import FEATURES, resolve
 
-from . import duplicates, leaks, leaky_features, marks, relatives, rows, target_encoding, times
+from . import duplicates, leaks, leaky_features, marks, relatives, row_checks, target_encoding, time_and_place
 from .duplicates import Features, read_features
-from .findings import GATES, Audit, Found, NotAsked, Outcome, gates_with, judged, needed, reasons_of
+from .findings import GATES, Audit, CheckOutcome, Found, NotAsked, gates_with, judged, needed, reasons_of
 from .pipelines import QUESTIONS, Leak, leaks_of, outcome_of
 from .sample import LEAST_ROWS, Sample, at_stake, feature_names, in_one_thread, read_sample, sampled_columns
 
@@ -76,7 +76,7 @@ class Subject:
         """The columns of ``build`` that know what they must not."""
         return leaks_of(self.build, self.joined)
 
-    def outcome(self, check: Callable[[Any], Outcome], takes: str) -> Outcome:
+    def outcome(self, check: Callable[[Any], CheckOutcome], takes: str) -> CheckOutcome:
         """Return what a check finds in what it takes."""
         return check(getattr(self, takes))
 
@@ -93,11 +93,11 @@ class Subject:
 
 LEARNING = ("sample", "labelled", "subsample", "timeless")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
-_MODULES = rows, leaks, marks, leaky_features, target_encoding, times, duplicates, relatives
+_MODULES = row_checks, leaks, marks, leaky_features, target_encoding, time_and_place, duplicates, relatives
 # A gate is called as the function that checks it.
 _FUNCTIONS = {name: getattr(module, name) for module in _MODULES for name in GATES if hasattr(module, name)}
 _FUNCTIONS |= {f"build_{question}": partial(outcome_of, question) for question in QUESTIONS}
-CHECKS: dict[str, tuple[Callable[[Any], Outcome], str]] = {
+CHECKS: dict[str, tuple[Callable[[Any], CheckOutcome], str]] = {
     name: (check, next(iter(signature(check).parameters))) for name, check in _FUNCTIONS.items()
 }
 

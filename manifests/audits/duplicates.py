@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import binom
 
 from .columns import Array, Codes, Column, column_of, count_pairs, several, target_of
-from .findings import Found, KeepTogether, Outcome, needed
+from .findings import CheckOutcome, Found, KeepTogether, needed
 from .sample import BY_CHANCE, Sample, canonical_features, crossings
 
 CURE = "drop the repeats, or keep them together as a group"
@@ -60,7 +60,7 @@ def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
     return np.asarray(pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64)
 
 
-def duplicate_rows(features: Features) -> Outcome:
+def duplicate_rows(features: Features) -> CheckOutcome:
     """Look for rows whose features stand on the other side of a split too, target and key aside.
 
     Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a number by
@@ -97,7 +97,7 @@ def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
     return bool(2.0 * min(usual.sf(alike - 1), usual.cdf(alike)) < BY_CHANCE)
 
 
-def near_duplicates(sample: Sample) -> Outcome:
+def near_duplicates(sample: Sample) -> CheckOutcome:
     """Look for rows that are nearly another row on the other side of a split, target and key aside.
 
     By the ratio of the distances to the nearest and the sixth nearest row (Facco et al. 2017, Estimating the intrinsic

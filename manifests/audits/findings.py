@@ -67,7 +67,7 @@ class NotAsked(EvenfoldError, RuntimeError):
     """Why a check has nothing to look at in this split: no group column is named, and the like."""
 
 
-Outcome = Found | None
+CheckOutcome = Found | None
 T = TypeVar("T")
 
 
@@ -266,7 +266,7 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
 
 
 def judged(
-    limits: Mapping[str, Gate | None], checks: Mapping[str, Callable[[], Outcome]], manifest: Any, n_rows: int,
+    limits: Mapping[str, Gate | None], checks: Mapping[str, Callable[[], CheckOutcome]], manifest: Any, n_rows: int,
     features: list[str], reasons: Mapping[str, str] | None = None, priced: Callable[[Found], Found] | None = None,
 ) -> Audit:  # fmt: skip
     """Return what the checks came to beside their limits; every check that is not off is run once, in turn.
@@ -304,7 +304,7 @@ def judged(
     )  # fmt: skip
 
 
-def _outcome(name: str, check: Callable[[], Outcome]) -> Outcome | NotAsked:
+def _outcome(name: str, check: Callable[[], CheckOutcome]) -> CheckOutcome | NotAsked:
     import pyarrow as pa
 
     try:

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from .columns import several
 from .duplicates import Features
-from .findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
+from .findings import CheckOutcome, DropFeatures, Found, KeepTogether, SplitByTime, needed
 from .sample import crossings, where
 
 BUT_FOR = "but for case, blanks, padding, accents or punctuation"
 ID_LIKE, LEAST_ROWS = 0.99, 50
 
 
-def group_in_two_folds(joined: Joined) -> Outcome:
+def group_in_two_folds(joined: Joined) -> CheckOutcome:
     """Look for groups on both sides of a split; of several entities, for the levels of each."""
     names = needed(joined.columns.grouped, "no group column is named")
     ours = names == joined.manifest.spec.columns.grouped
@@ -50,7 +50,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     return Found(total, f"{'; '.join(sentences)}; {remedy}.", figures, mend)
 
 
-def constant_groups(joined: Joined) -> Outcome:
+def constant_groups(joined: Joined) -> CheckOutcome:
     """Look for groups that say nothing: every row its own, or all rows one."""
     names = needed(joined.columns.grouped, "no group column is named")
     for name in names:
@@ -64,7 +64,7 @@ def constant_groups(joined: Joined) -> Outcome:
     return None
 
 
-def similar_keys(joined: Joined) -> Outcome:
+def similar_keys(joined: Joined) -> CheckOutcome:
     """Look for keys and groups that are equal but for case, blanks, padding, accents and punctuation.
 
     ``1``, ``01`` and ``1.0`` are one; ``1-23`` and ``12-3`` are two. Names of groups may be a letter off as well.
@@ -150,7 +150,7 @@ _SPELLINGS = (
 )  # fmt: skip
 
 
-def time_overlap(joined: Joined) -> Outcome:
+def time_overlap(joined: Joined) -> CheckOutcome:
     """Look for training rows that are not before every tested time, or were not known then, the gap in between.
 
     Strategies that train on both sides of a tested stretch, and leave out what overlaps it, are asked about that.
@@ -178,7 +178,7 @@ def time_overlap(joined: Joined) -> Outcome:
     return Found(total, message, {"splits": splits}, SplitByTime(name)) if late else None
 
 
-def id_like_features(features: Features) -> Outcome:
+def id_like_features(features: Features) -> CheckOutcome:
     """Look for features, floats aside, of which nearly every row has its own value. All rows are counted.
 
     Whole numbers count where chance would repeat them: numbers in a narrow range, or of ten digits.

@@ -11,7 +11,7 @@ import pandas as pd
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .columns import Array, Codes, Column, Target, auc, correlation, left_of, level_effect, ranks_of
-from .findings import DropFeatures, Found, Outcome, needed
+from .findings import CheckOutcome, DropFeatures, Found, needed
 from .relatives import CHANCE
 from .sample import FEWEST_ROWS, LEAST_ROWS, Sample, predict_from_all, predict_from_one, usable
 
@@ -20,7 +20,7 @@ GIVES_IT_AWAY = {False: 0.95, True: 0.96}
 RANGES = 256  # a small tree cuts a number into no more
 
 
-def target_like_features(sample: Sample) -> Outcome:
+def target_like_features(sample: Sample) -> CheckOutcome:
     """Look for features that order the rows as the target does: |rank correlation| or AUC of at least .999.
 
     Of several classes the AUC is the mean over all pairs of the ten largest (Hand and Till, 2001, A simple
@@ -69,7 +69,7 @@ def _in_its_order(values: Array, target: Target) -> float:
     return float(np.mean([max(area, 1.0 - area) for area in areas])) if areas else 0.0
 
 
-def giveaway_features(sample: Sample) -> Outcome:
+def giveaway_features(sample: Sample) -> CheckOutcome:
     """Look for features that tell the target, out of fold, as nothing else does: no other one, nor all together.
 
     Strong features among their like are no finding; nor are copies of the target, which another check finds.
@@ -136,7 +136,7 @@ LEAST_OF_THE_ROWS = 0.9  # that must have a value in a column that takes part
 MOST_SHOWN = 8
 
 
-def computed_target(subsample: Sample) -> Outcome:
+def computed_target(subsample: Sample) -> CheckOutcome:
     """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
     Out of fold, by least squares on the numbers or their logarithms; times count as days, texts as the first number in

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
 from .columns import LEAST_LEVELS, Array, Codes, Column, correlation, f_chance, left_of, level_effect
-from .findings import DropFeatures, Found, Outcome, needed
+from .findings import CheckOutcome, DropFeatures, Found, needed
 from .sample import BY_CHANCE, Sample
 
 PURE = 0.99
@@ -34,7 +34,7 @@ class Mark:
     numbers: Column | None = None
 
 
-def pure_levels(subsample: Sample) -> Outcome:
+def pure_levels(subsample: Sample) -> CheckOutcome:
     """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
 
     Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
@@ -173,7 +173,7 @@ def _identifier_parts(sample: Sample) -> dict[str, str]:
 MOST_OTHERS, CUT = 30, 0.05
 
 
-def filled_cells(subsample: Sample) -> Outcome:
+def filled_cells(subsample: Sample) -> CheckOutcome:
     """Look for numbers whose gaps were filled with the help of the target.
 
     Filled are cells with more digits than usual that scatter less around what the other columns say; the target may
@@ -221,7 +221,7 @@ def _gain(z: Array, space: Array, outcomes: Array) -> tuple[float, float, float,
     return gain, (before - after) / z.size, float(f_chance(before, after, outcomes.shape[1], free)), after / free
 
 
-def chosen_features(subsample: Sample) -> Outcome:
+def chosen_features(subsample: Sample) -> CheckOutcome:
     """Look whether the features are the best of many that were tried on all rows, tested ones included.
 
     The best of noise lie just beyond a cut: their correlations with the target, in standard errors, lie closer together

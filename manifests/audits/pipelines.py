@@ -21,7 +21,7 @@ from evenfold.splitters.numbers import AUDITING
 from evenfold.splitters.untrusted import FEATURES, resolve
 from numpy.typing import NDArray
 
-from .findings import Found, Outcome, needed
+from .findings import CheckOutcome, Found, needed
 from .sample import in_one_thread, predict_boosted
 
 MOST_SCORED, PIECES = 4_000, 4
@@ -66,7 +66,7 @@ def leaks_of(build: Any, joined: Joined) -> list[Leak] | SplitError:
     return [leak.model_copy(update={"message": f"{name}: {leak.message}"}) for leak in leaks]
 
 
-def outcome_of(question: Question, leaks: list[Leak] | SplitError) -> Outcome:
+def outcome_of(question: Question, leaks: list[Leak] | SplitError) -> CheckOutcome:
     """Return the leaks of one question as a finding; its figure are the columns that know what they must not."""
     if isinstance(leaks, SplitError):  # the first question says so
         needed(question == QUESTIONS[0], "the build could not be audited")

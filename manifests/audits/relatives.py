@@ -18,7 +18,7 @@ from scipy.stats import t
 
 from .columns import LEAST_LEVELS, Array, Codes, Column, alone, are_one, count_pairs, level_effect, level_means, several
 from .duplicates import MOST_SEARCHED, PROJECTED
-from .findings import Found, KeepTogether, Outcome
+from .findings import CheckOutcome, Found, KeepTogether
 from .marks import PIECES, parts_of
 from .sample import BLOCKS, BY_CHANCE, Sample, at_stake, crossings, predict_from_all, usable
 
@@ -51,7 +51,7 @@ def split_by(group: str, made_of: str = "") -> str:
     return f"{first}split with `group: {group}` (--group {group})"
 
 
-def relatives(timeless: Sample) -> Outcome:
+def relatives(timeless: Sample) -> CheckOutcome:
     """Look for rows that agree in several columns, or lie much closer than usual, and whose targets agree beyond that.
 
     So must what a model that saw no relative leaves of the targets, beyond the nearest strangers (a t test over the
@@ -60,7 +60,7 @@ def relatives(timeless: Sample) -> Outcome:
     return _not_whole(timeless, [*(_agreeing(columns, "cluster") for columns in _sets(timeless)), *_chains(timeless)])
 
 
-def _not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
+def _not_whole(sample: Sample, candidates: list[Candidate]) -> CheckOutcome:
     """Return which candidates tie rows together that share targets and lie apart, the one that agrees most first."""
     hits = {each: sharing for each in candidates if (sharing := _shared(sample, each, len(candidates)))}
     if not hits:
@@ -210,7 +210,7 @@ def _strangers(columns: Sequence[Column], units: Codes) -> Codes:
 CHANCE = 1e-6  # of all candidates together
 
 
-def unnamed_entities(timeless: Sample) -> Outcome:
+def unnamed_entities(timeless: Sample) -> CheckOutcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
     Asked are columns, parts of the key, and pairs of columns that say little alone; rows of one level must agree as

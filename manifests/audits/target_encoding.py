@@ -16,9 +16,9 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import binom, chi2, norm
 
 from .columns import Array, Codes, Column, correlation, f_chance, level_means
-from .findings import DropFeatures, Found, Outcome, needed
+from .findings import CheckOutcome, DropFeatures, Found, needed
 from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Sample
-from .times import is_clock
+from .time_and_place import is_clock
 
 LEAST_LEVELS = 8
 TOO_WELL = 0.3  # of the scatter around the levels' mean targets that chance alone would bring
@@ -27,7 +27,7 @@ ROUNDING = 1e-12  # of a sum of squares
 Signs = Iterator[tuple[str, str]]  # features and what gives them away
 
 
-def carried_targets(sample: Sample) -> Outcome:
+def carried_targets(sample: Sample) -> CheckOutcome:
     """Look for features into which targets went: those of other rows, which are on the other side of some split.
 
     *Rates*: rows with one value of the feature (or one level of another column) have that value, up to a curve, as

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 from .partition import kept_rows, labels_of, rows_of
-from .warehouse import DIALECTS, Words, warehouse_sql
+from .warehouse import DIALECTS, DialectWords, warehouse_sql
 
 Json = dict[str, Any]
 FOLD, PART = "fold", "split"  # the columns of exports
@@ -208,7 +208,7 @@ def _for_sql(manifest: Manifest, dialect: Dialect, table: str, **_: Any) -> tupl
     sql = warehouse_sql(manifest, dialect, table)
     note = f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one."
     as_it_is = " Text in the table must be in Unicode's NFC form, which it cannot make."
-    return sql, note + as_it_is * (DIALECTS[dialect].normal == Words.normal)
+    return sql, note + as_it_is * (DIALECTS[dialect].normal == DialectWords.normal)
 
 
 def _for_column(

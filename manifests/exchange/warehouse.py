@@ -24,7 +24,7 @@ TYPES = {"int": "BIGINT", "text": "VARCHAR", "float": "DOUBLE", "date": "DATE", 
 
 
 @dataclass(frozen=True)
-class Words:
+class DialectWords:
     """The words of a dialect of SQL; ``types`` of columns, where they are not those of ``TYPES``."""
 
     bits: str  # the first 52 bits of SHA-256 of a text, as an integer
@@ -35,21 +35,21 @@ class Words:
     escapes: bool = False  # a backslash in a text is written twice
 
 
-DIALECTS: dict[str, Words] = {
-    "duckdb": Words("CAST('0x' || left(sha256({}), 13) AS BIGINT)", {}, normal="nfc_normalize({})"),
-    "spark": Words(
+DIALECTS: dict[str, DialectWords] = {
+    "duckdb": DialectWords("CAST('0x' || left(sha256({}), 13) AS BIGINT)", {}, normal="nfc_normalize({})"),
+    "spark": DialectWords(
         "CAST(conv(left(sha2({}, 256), 13), 16, 10) AS BIGINT)",
         {"text": "STRING"}, "shiftright({}, 52)", quote="`", escapes=True,
     ),
-    "bigquery": Words(
+    "bigquery": DialectWords(
         "CAST(CONCAT('0x', SUBSTR(TO_HEX(SHA256({})), 1, 13)) AS INT64)",
         {"int": "INT64", "text": "STRING", "float": "FLOAT64", "bool": "BOOL"},
         normal="NORMALIZE({}, NFC)", quote="`", escapes=True,
     ),
-    "snowflake": Words(
+    "snowflake": DialectWords(
         "TO_NUMBER(LEFT(SHA2({}, 256), 13), 'XXXXXXXXXXXXX')", {}, "BITSHIFTRIGHT({}, 52)", escapes=True
     ),
-    "postgres": Words(
+    "postgres": DialectWords(
         "CAST(CAST('x' || left(encode(sha256(convert_to({}, 'UTF8')), 'hex'), 13) AS BIT(52)) AS BIGINT)",
         {"text": "TEXT", "float": "DOUBLE PRECISION"}, normal="normalize({}, NFC)",
     ),
@@ -85,7 +85,7 @@ def _beyond_rules(rows: str) -> SplitError:
     return SplitError(f"the manifest holds {rows}, which no rule knows; export to csv and join by key.")
 
 
-def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -> str:
+def _by_key(manifest: Manifest, splitter: HashSplit, words: DialectWords, table: str) -> str:
     columns = manifest.spec.columns.key
     kinds = [manifest.types.get(name, "") for name in columns]
     if manifest.spec.key_encoding or set(kinds) - {"int", "text"}:
@@ -102,17 +102,17 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
 
 
-def _known(column: str, kind: str, words: Words) -> str:
+def _known(column: str, kind: str, words: DialectWords) -> str:
     """Return a column as the manifest knows it, whatever type it has in the table."""
     value = f"CAST({column} AS {_type(kind, words)})" if kind in ("int", "text") else column
     return words.normal.format(value) if kind == "text" else value
 
 
-def _type(kind: str, words: Words) -> str:
+def _type(kind: str, words: DialectWords) -> str:
     return words.types.get(kind, TYPES[kind])
 
 
-def _label(splitter: HashSplit, bits: str, words: Words) -> str:
+def _label(splitter: HashSplit, bits: str, words: DialectWords) -> str:
     if not splitter.parts:
         if splitter.n_splits > MOST_FOLDS:
             raise SplitError(f"n_splits={splitter.n_splits:,} is too many for 64-bit SQL; choose 2 to {MOST_FOLDS:,}.")
@@ -123,7 +123,7 @@ def _label(splitter: HashSplit, bits: str, words: Words) -> str:
     return f"CASE {cases} ELSE {last} END"
 
 
-def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) -> str:
+def _by_group(manifest: Manifest, groups: pa.Table, words: DialectWords, table: str) -> str:
     column = str(manifest.spec.columns.group)
     if column in manifest.spec.pseudonyms():
         raise SplitError(f"the groups of {column!r} are pseudonyms, which SQL cannot make; export to csv.")
@@ -143,16 +143,16 @@ def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) ->
     return "".join(f"{statement};\n" for statement in statements)
 
 
-def _name(name: str, words: Words) -> str:
+def _name(name: str, words: DialectWords) -> str:
     return words.quote + name.replace(words.quote, words.quote * 2) + words.quote
 
 
-def _text(value: str, words: Words) -> str:
+def _text(value: str, words: DialectWords) -> str:
     escaped = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "'": "\\'"} if words.escapes else {"'": "''"})
     return f"'{value.translate(escaped)}'"
 
 
-LITERALS: dict[str, Callable[[Any, Words], str]] = {
+LITERALS: dict[str, Callable[[Any, DialectWords], str]] = {
     "int": lambda value, _: str(value), "text": _text, "float": lambda value, _: repr(float(value)),
     "bool": lambda value, _: str(bool(value)).upper(), "date": lambda value, _: f"DATE '{value.isoformat()}'",
 }  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.audits.columns import column_of
-from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, Outcome, gates_with, judged, needed
+from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, CheckOutcome, Found, gates_with, judged, needed
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
@@ -45,7 +45,7 @@ def check_arrival(
     return judged(limits, checks, manifest, n_rows=arrived.joined.n, features=sorted(columns or ()))
 
 
-def vanished_rows(arrived: Arrived) -> Outcome:
+def vanished_rows(arrived: Arrived) -> CheckOutcome:
     """Look for known rows that the table lacks."""
     there, before = arrived.manifest.status != DELETED, arrived.snapshot
     if before is not None and before.generation is not None:  # what only a stopped table brought later on is not missed
@@ -56,7 +56,7 @@ def vanished_rows(arrived: Arrived) -> Outcome:
     return Found(gone / present, message, {"rows": gone, "known": present}) if gone else None
 
 
-def changed_targets(arrived: Arrived) -> Outcome:
+def changed_targets(arrived: Arrived) -> CheckOutcome:
     """Look for known rows that have another target than when they were last learnt from; the first 20 are listed."""
     target = needed(arrived.manifest.spec.columns.target, "the split has no target")
     if arrived.kept_target is None:
@@ -72,7 +72,7 @@ def changed_targets(arrived: Arrived) -> Outcome:
     return Found(share, f"{what} ({which}); corrections, or a feed that is broken.", {"rows": first}) if n else None
 
 
-def new_rows(arrived: Arrived) -> Outcome:
+def new_rows(arrived: Arrived) -> CheckOutcome:
     """Compare the rows of the months that grew with earlier months, or without times those of earlier generations."""
     n = needed(int(arrived.new.size), "there are no new rows")
     by_month = _rows_a_day(arrived)
@@ -119,7 +119,7 @@ def _rows_a_day(arrived: Arrived) -> Found | None:
     return Found(float(factors[odd]), message, {"rows": int(counts[odd]), "usual": usual})
 
 
-def lost_columns(arrived: Arrived) -> Outcome:
+def lost_columns(arrived: Arrived) -> CheckOutcome:
     """Look for columns that matter and are gone, or that hold another kind of value, which keys and groups may."""
     earlier = needed(arrived.snapshot, "the columns of the last table were not kept").types
     before, after = ({name: KINDS[kind] for name, kind in of.items()} for of in (earlier, arrived.types))
@@ -139,7 +139,7 @@ def lost_columns(arrived: Arrived) -> Outcome:
     return Found(len(changes), f"{listed(changes, most=10)}; {mend}.", losses) if changes else None
 
 
-def target_distribution(arrived: Arrived) -> Outcome:
+def target_distribution(arrived: Arrived) -> CheckOutcome:
     """Compare the new rows' target with that of the last generations learnt from, by their shares' largest distance.
 
     Of numbers that is Kolmogorov's distance, of classes the largest difference of a class's share. What chance explains
@@ -168,14 +168,14 @@ def target_distribution(arrived: Arrived) -> Outcome:
     return Found(distance - chance, message, figures) if distance > chance else None
 
 
-def merged_groups(arrived: Arrived) -> Outcome:
+def merged_groups(arrived: Arrived) -> CheckOutcome:
     """Say how many known rows are of groups that turned out to be one."""
     n, share = arrived.quarantined, arrived.quarantined / arrived.manifest.n
     sentence = f"{amount(n, 'row')} ({share:.1%} of the known ones) {verb(n, 'is', 'are')} of groups that turned out to"
     return Found(share, f"{sentence} be one, and would be in no split any more.", {"rows": n}) if n else None
 
 
-def unseen_categories(arrived: Arrived) -> Outcome:
+def unseen_categories(arrived: Arrived) -> CheckOutcome:
     """Look for values of text columns, and for classes, that no known row had; they are counted, never quoted."""
     after, unseen = arrived.types, {}
     last = needed(arrived.snapshot, "the categories of the last table were not kept")

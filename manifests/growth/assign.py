@@ -68,7 +68,7 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class Growth:
+class Assignment:
     """The codes of the new rows (rows by repeats), and what grew; ``torn``: rows whose group lies in two folds."""
 
     codes: NDArray[Any]
@@ -78,13 +78,13 @@ class Growth:
     state: State | None = None
 
 
-def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
+def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Assignment:
     """Return a code for each new row of a manifest of labels. Nothing that has a code is looked at again."""
     dealing = _Dealing(manifest, arrival)
     if manifest.group_table is None:
         keys, strata = arrival.keys.take(arrival.new), dealing.strata[arrival.new]
         placed = np.column_stack([dealing.by_rule(keys, strata, repeat) for repeat in range(dealing.n_repeats)])
-        growth = Growth(placed, torn=np.empty(0, dtype=np.int64))
+        growth = Assignment(placed, torn=np.empty(0, dtype=np.int64))
     elif manifest.spec.columns.entities:
         growth = EntityGrowth(dealing, manifest.group_table).growth(accept=merged == "accept")
     else:
@@ -178,7 +178,7 @@ def _grown_table(older: pa.Table, names: dict[str, pa.Array], codes: Ints, gener
     return pa.concat_tables([older, joined], promote_options="default").combine_chunks()
 
 
-def _by_group(dealing: _Dealing, older: pa.Table, group: str, merged: Merged) -> Growth:
+def _by_group(dealing: _Dealing, older: pa.Table, group: str, merged: Merged) -> Assignment:
     """Return the codes of new rows by their groups: known ones keep their folds, new ones are packed.
 
     ``torn`` are all rows of a group of which some were assigned to another fold, with another group.
@@ -204,7 +204,7 @@ def _by_group(dealing: _Dealing, older: pa.Table, group: str, merged: Merged) ->
     what = f"{amount(n, 'group')} ({', '.join(map(shown, names))}) {verb(n, 'holds', 'hold')} {amount(n_stray, 'row')}"
     note = f"{what} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group; {fate}."
     table = _grown_table(older, {"group": groups}, packed, manifest.generation + 1)
-    return Growth(folds[arrival.new], torn, (note,) if torn.size else (), table)
+    return Assignment(folds[arrival.new], torn, (note,) if torn.size else (), table)
 
 
 class EntityGrowth:
@@ -226,7 +226,7 @@ class EntityGrowth:
         number[fresh] = older.num_rows + np.arange(fresh.size)
         self.of_row, self.fresh = number[of_row], levels.take(pa.array(fresh))
 
-    def growth(self, accept: bool) -> Growth:
+    def growth(self, accept: bool) -> Assignment:
         """Return the codes of the new rows and the table of levels with new ones; what is torn are bridges.
 
         A new row that is a bridge gets -3, or with ``accept`` the fold of its first entity.
@@ -243,7 +243,7 @@ class EntityGrowth:
         n, entities = bridges.size, " and ".join(self.dealing.manifest.spec.columns.entities)
         fate = "accepted as asked, so these leak" if accept else "quarantined"
         note = f"{amount(n, 'row')} {verb(n, 'has', 'have')} {entities} of two folds; {fate}." if n else ""
-        return Growth(codes, bridges, (note,), table)
+        return Assignment(codes, bridges, (note,), table)
 
     def _folds(self) -> Ints:
         """Return the folds of each level (levels, repeats), of known and new ones; -3 where no row decides it."""

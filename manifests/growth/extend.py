@@ -16,7 +16,7 @@ from evenfold.manifests.tables.canonical import amount, digests_of, fingerprint,
 from evenfold.splitters import Predefined, Repeated, SplitError, all_strategies
 from numpy.typing import NDArray
 
-from .assign import Arrival, Growth, Merged, grow
+from .assign import Arrival, Assignment, Merged, grow
 
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
 
@@ -122,7 +122,7 @@ def _require_present(manifest: Manifest, gone: int, most: float) -> None:
         )
 
 
-def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: pa.Table) -> Manifest:
+def _child(manifest: Manifest, arrival: Arrival, growth: Assignment, changes: pa.Table) -> Manifest:
     assert manifest.keys is not None
     generation = manifest.generation + 1
     both = pa.concat_tables([manifest.keys, arrival.keys.take(arrival.new)]).combine_chunks()

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.audits.columns import Array, Column, column_of, count_pairs, ranks_of
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, needed
+from evenfold.manifests.audits.findings import CheckOutcome, Found, NotAsked, needed
 from evenfold.manifests.audits.sample import types_in
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
@@ -212,7 +212,7 @@ class Arrived:
         return column.values if column and (column.kind == "number" or column.n_levels == 2) else None
 
 
-def _risen(figures: Mapping[str, tuple[float, float]], by: float, form: str, before: str, after: str) -> Outcome:
+def _risen(figures: Mapping[str, tuple[float, float]], by: float, form: str, before: str, after: str) -> CheckOutcome:
     """Tell, between two pieces of a sentence, of the columns whose figure is now far above the most that it was."""
     risen = {name: (now, most) for name, (now, most) in figures.items() if now - most > by}
     columns = listed(f"{name} ({now:{form}}, at most {most:{form}} before)" for name, (now, most) in risen.items())
@@ -220,7 +220,7 @@ def _risen(figures: Mapping[str, tuple[float, float]], by: float, form: str, bef
     return Found(figure, f"{before} {columns}{after}", {"columns": [*risen]}) if risen else None
 
 
-def constant_columns(arrived: Arrived) -> Outcome:
+def constant_columns(arrived: Arrived) -> CheckOutcome:
     """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near."""
     columns, shares, (new, older) = arrived.manifest.spec.columns, {}, arrived.sides
     # With few earlier parts a column that names the month is no different: then measures, of many values, are asked.
@@ -236,7 +236,7 @@ def constant_columns(arrived: Arrived) -> Outcome:
     return _risen(shares, 0.35, ".0%", "one value, or none, fills most of", f" in {rows}.")
 
 
-def repeated_targets(arrived: Arrived) -> Outcome:
+def repeated_targets(arrived: Arrived) -> CheckOutcome:
     """Look for numbers as targets that repeat more often than any earlier part's, or less often than each."""
     name, (new, _) = arrived.manifest.spec.columns.target, arrived.sides
     if name is None or not arrived.joined.is_numeric(name):
@@ -250,7 +250,7 @@ def repeated_targets(arrived: Arrived) -> Outcome:
     return Found(max(more, less), message) if max(more, less) > 2.0 else None
 
 
-def restated_target(arrived: Arrived) -> Outcome:
+def restated_target(arrived: Arrived) -> CheckOutcome:
     """Look for columns of numbers that put the new rows in their target's order, as they did in no earlier part."""
     columns, orders, (new, _) = arrived.manifest.spec.columns, {}, arrived.sides
     y = arrived.numbers(needed(columns.target, "the split has no target"))
@@ -274,7 +274,7 @@ def _order(x: Array, y: Array) -> float:
     return abs(float(ranks[0] @ ranks[1])) / largest if largest > 0 else 0.0
 
 
-def copied_rows(arrived: Arrived) -> Outcome:
+def copied_rows(arrived: Arrived) -> CheckOutcome:
     """Look for new rows that are known ones, or one another, under other keys, with or without times and groups.
 
     What known rows share with one another, for few values tell them apart, is taken off. Columns that hold nothing but
@@ -305,7 +305,7 @@ def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
     return float(np.isin(values[rows], once[counts > 1]).mean())
 
 
-def jumps_in_time(arrived: Arrived) -> Outcome:
+def jumps_in_time(arrived: Arrived) -> CheckOutcome:
     """Look for new rows further from the known times (named, or any) than their number explains at their pace."""
     role, (new, older), jumps = arrived.manifest.spec.columns.time, arrived.sides, []
     of_times = [name for name, kind in arrived.types.items() if kind in ("timestamp", "date")]
@@ -324,7 +324,7 @@ def jumps_in_time(arrived: Arrived) -> Outcome:
     return Found(figure, message) if most > 4.0 else None
 
 
-def swallowing_groups(arrived: Arrived) -> Outcome:
+def swallowing_groups(arrived: Arrived) -> CheckOutcome:
     """Look for a group that most new rows are of, and that is larger than any known group was."""
     worst, (new, older) = (0.0, "", 0, 0), arrived.sides
     for name in arrived.manifest.spec.columns.grouped:

@@ -28,7 +28,7 @@ Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Column:
+class SplitColumn:
     """A column in key order: ``codes`` with ``names`` for classes and groups, ``values`` for numbers and times.
 
     Rows in no split have code -1 and no number; their time means nothing.
@@ -52,9 +52,9 @@ class SplitData:
 
     manifest: Manifest
     balance: BalanceReport
-    target: Column | None
-    group: Column | None
-    time: Column | None
+    target: SplitColumn | None
+    group: SplitColumn | None
+    time: SplitColumn | None
     rows: Positions
     order: Positions
     order_name: str
@@ -122,27 +122,27 @@ def split_data(manifest: Manifest, balance: BalanceReport, data: Any = None) -> 
     return seen
 
 
-def _column(beside: Joined | None, rows: Positions, name: str | None) -> Column | None:
+def _column(beside: Joined | None, rows: Positions, name: str | None) -> SplitColumn | None:
     if beside is None or name is None:
         return None
     column, columns, place = beside.column(name), beside.columns, beside.lookup.exact_rows()
     values = to_numpy(column)
     if name == columns.time:
-        return Column(name, True, values[np.maximum(place, 0)], np.empty(0, dtype=np.int64), ())
+        return SplitColumn(name, True, values[np.maximum(place, 0)], np.empty(0, dtype=np.int64), ())
     if name == columns.target and is_numeric_target(column):
         numbers = np.full(place.size, np.nan)
         numbers[rows] = values[place[rows]]
-        return Column(name, True, numbers, np.empty(0, dtype=np.int64), ())
+        return SplitColumn(name, True, numbers, np.empty(0, dtype=np.int64), ())
     codes = np.full(place.size, -1, dtype=np.int64)
     texts = values[place[rows]].astype(str)
     if name == columns.group and column.null_count:  # each of these rows is a group of its own
         nameless = column.is_null().to_numpy()[place[rows]]
         texts = np.where(nameless, np.char.add("row ", place[rows].astype(str)), texts)
     levels, codes[rows] = np.unique(texts, return_inverse=True)
-    return Column(name, False, values, codes, tuple(levels.tolist()))
+    return SplitColumn(name, False, values, codes, tuple(levels.tolist()))
 
 
-def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tuple[Positions, str]:
+def _order(manifest: Manifest, group: SplitColumn | None, time: SplitColumn | None) -> tuple[Positions, str]:
     """Return the rows of the map, none that left the data among them, and what orders them."""
     active = np.flatnonzero(manifest.status == ACTIVE)
     if time is not None:
@@ -234,7 +234,7 @@ def evenness(seen: SplitData) -> list[tuple[float, float | None]]:
     return figures
 
 
-def _gap_of(target: Column | None, folds: NDArray[Any], tested: Positions) -> float | None:
+def _gap_of(target: SplitColumn | None, folds: NDArray[Any], tested: Positions) -> float | None:
     if target is None:
         return None
     if target.numeric:

@@ -252,7 +252,7 @@ def recorded_models(home: Home) -> list[Listed]:
     ]  # fmt: skip
 
 
-class Judgement(Outcome):
+class LeaderboardRow(Outcome):
     """A recipe that was judged on a split: its score as scorers give it (higher is better), interval, and its run."""
 
     model: str
@@ -271,7 +271,7 @@ class Leaderboard(Outcome):
     split_id: str
     metric: str
     metrics: list[str]
-    judgements: list[Judgement]
+    judgements: list[LeaderboardRow]
 
 
 def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Leaderboard:
@@ -299,7 +299,7 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
             params = {name.removeprefix("model."): text for name, text in run.data.params.items()}
             url = page_on_server(run.info.experiment_id, run.info.run_id)
             about = {"model": run.info.run_name.partition(" @ ")[0], "run_id": run.info.run_id, "url": url}
-            ranked.append(Judgement(params=params, value=value, low=low, high=high, **about))
+            ranked.append(LeaderboardRow(params=params, value=value, low=low, high=high, **about))
     if not ranked:
         raise SplitError(f"no model on {on} was scored by {metric!r}; say {' or '.join(metrics)}.")
     best = sorted(ranked, key=lambda each: each.value, reverse=True)[:most]

@@ -16,7 +16,7 @@ from evenfold.estimates.intervals.months import Judgement, Month, earlier_months
 from evenfold.estimates.metrics.record import Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Audit
-from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged, needed
+from evenfold.manifests.audits.findings import MODEL_GATES, CheckOutcome, Found, NotAsked, gates_with, judged, needed
 from evenfold.manifests.growth.newcomers import TELLING
 from evenfold.splitters.errors import SplitError, listed
 from evenfold.tasks.fits import require_final
@@ -52,7 +52,7 @@ def check_model(winner: Measured, final: FinalModel, champion: Champion | None, 
         model, _ = load_final(final)
         return problem.answered(Responses.of(model, problem.X.iloc[rows]), rows).numbers
 
-    checks: dict[str, Callable[[], Outcome]] = {
+    checks: dict[str, Callable[[], CheckOutcome]] = {
         "lower_score": lambda: _lower_score(winner, champion, recorded, metric),
         "unusable_predictions": lambda: _share(~np.isfinite(predicted()).all(axis=1), "are not finite numbers"),
         "wild_predictions": lambda: _wild(work, predicted),
@@ -62,7 +62,7 @@ def check_model(winner: Measured, final: FinalModel, champion: Champion | None, 
     return judged(gates_with(winner.split.limits, MODEL_GATES), checks, manifest, rows.size, list(problem.features))
 
 
-def _lower_score(winner: Measured, champion: Champion | None, recorded: Recorded | None, metric: str) -> Outcome:
+def _lower_score(winner: Measured, champion: Champion | None, recorded: Recorded | None, metric: str) -> CheckOutcome:
     """Compare the score with the champion's on the rows that both tested, or else on all of each."""
     work = work_of(winner.split, winner.model)
     if champion is None or not work.problem.model.trains_like(champion.model):
@@ -78,13 +78,13 @@ def _lower_score(winner: Measured, champion: Champion | None, recorded: Recorded
     return Found(*needed(next(filter(None, falls), None), f"the champion's {metric} was not recorded with an interval"))
 
 
-def _share(odd: Any, what: str) -> Outcome:
+def _share(odd: Any, what: str) -> CheckOutcome:
     n = int(np.count_nonzero(odd))
     sentence = f"{n:,} of {len(odd):,} predictions of the newest rows {what}."
     return Found(n / len(odd), sentence, {"rows": n}) if n else None
 
 
-def _wild(work: Work, predicted: Predictions) -> Outcome:
+def _wild(work: Work, predicted: Predictions) -> CheckOutcome:
     """Look for numbers far beyond those that the model has learnt from."""
     needed(not work.problem.classes, "classes are predicted")
     y = work.problem.y[work.place[work.manifest.in_use.unlocked]].astype(np.float64)
@@ -95,7 +95,7 @@ def _wild(work: Work, predicted: Predictions) -> Outcome:
     return _share(wild, "lie outside of the target's range by more than its width")
 
 
-def _constant(champion: Champion | None, recorded: Recorded | None, predicted: Predictions) -> Outcome:
+def _constant(champion: Champion | None, recorded: Recorded | None, predicted: Predictions) -> CheckOutcome:
     """Look for a model that says the same of every row where the champion's did not."""
     needed(champion, "there is no champion to lose")
     needed(len(predicted()) > 1, "there is one row")

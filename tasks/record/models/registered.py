@@ -225,7 +225,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
         return model.take_back([champion], chosen, who_and_why("a rollback", reason), champion if to else None)
 
 
-class Change(NamedTuple):
+class Handover(NamedTuple):
     """A change of champion: when and to which version, why, and over which one where a decision says so."""
 
     at: datetime
@@ -247,7 +247,7 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
         raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
     end = day if isinstance(day, datetime) else datetime.combine(day, time.max)
     end = end if end.tzinfo else end.replace(tzinfo=UTC)
-    nobody = Change(datetime.min.replace(tzinfo=UTC), None, "")
+    nobody = Handover(datetime.min.replace(tzinfo=UTC), None, "")
     changes = [nobody, *sorted(_changes(model, versions), key=lambda change: change.at)]
     before = [change for change in changes if change.at <= end]
     last, after, now, notes = before[-1], changes[len(before) :], model.aliases.get(CHAMPION), []
@@ -260,7 +260,7 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
     return Served(name=name, version=last.version, since=since, why=last.why, note=" ".join(notes))
 
 
-def _changes(model: RegisteredModel, versions: Mapping[str, ModelVersion]) -> Iterator[Change]:
+def _changes(model: RegisteredModel, versions: Mapping[str, ModelVersion]) -> Iterator[Handover]:
     for number, version in versions.items():
         decision = None
         with suppress(EvenfoldError):
@@ -269,12 +269,12 @@ def _changes(model: RegisteredModel, versions: Mapping[str, ModelVersion]) -> It
         if decision.promote and (took or decision.champion is None) if decision else took:
             when = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
             why = decision.why if decision else "its decision is not in the record"
-            yield Change(when, number, why, decision.champion if decision else None)
+            yield Handover(when, number, why, decision.champion if decision else None)
     for tag, text in model.client.get_registered_model(model.name).tags.items():
         if tag.startswith(ROLLBACK):
             with suppress(ValueError):  # somebody wrote there
                 done = RolledBack.model_validate_json(text)
-                yield Change(datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}")
+                yield Handover(datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}")
 
 
 def decision_of(tracker: Tracker, version: ModelVersion) -> Decision:

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import chisquare, norm
 
 from .columns import Array, Codes, Column, alone, are_one, auc, correlation, left_of, level_effect
-from .findings import DropFeatures, Found, KeepTogether, Outcome, SplitByTime, needed
+from .findings import CheckOutcome, DropFeatures, Found, KeepTogether, SplitByTime, needed
 from .relatives import LEAST_EFFECT, SAME, split_by
 from .sample import BY_CHANCE, LEAST_ROWS, Sample, at_stake, design, predict_boosted, predict_from_all, usable
 
@@ -26,7 +26,7 @@ ALIKE = 0.2  # correlation of neighbours
 MOST_ROWS, CELLS = 4_000, 6
 
 
-def times_left_out(sample: Sample) -> Outcome:
+def times_left_out(sample: Sample) -> CheckOutcome:
     """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
 
     Looked at are the named time, every date and timestamp, and whole numbers that number the rows, or batches of them;
@@ -55,7 +55,7 @@ def times_left_out(sample: Sample) -> Outcome:
     return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
 
 
-def ordered_keys(labelled: Sample) -> Outcome:
+def ordered_keys(labelled: Sample) -> CheckOutcome:
     """Look whether the order of the key, or of the file where none is named, foretells the target.
 
     Folds that are drawn read no order, so that is a note. It is a warning where the folds are stretches of it, where a
@@ -115,7 +115,7 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) 
     return max(likenesses), 1.0 / float(np.sqrt(n))
 
 
-def places_left_out(timeless: Sample) -> Outcome:
+def places_left_out(timeless: Sample) -> CheckOutcome:
     """Look for two columns that are a map nobody named: neighbours there share the target beyond any smooth trend.
 
     So must what a model of all features leaves, which loses much where parts of the map are kept together. At most
@@ -185,7 +185,7 @@ SURE = 5.0  # standard errors of an AUC without any difference
 LEAST_SIDE, PARTS = 20, 3
 
 
-def other_populations(sample: Sample) -> Outcome:
+def other_populations(sample: Sample) -> CheckOutcome:
     """Look for folds whose rows a small model tells from the rest, out of sample: by values, categories, missingness.
 
     A warning needs an AUC of .57 and of five standard errors above one half; a group is one observation, because a
@@ -216,7 +216,7 @@ def other_populations(sample: Sample) -> Outcome:
     return Found(len(apart), f"{what}{sample.looked_at}; {cure}.", figures)
 
 
-def other_generation(sample: Sample) -> Outcome:
+def other_generation(sample: Sample) -> CheckOutcome:
     """Look whether the rows of the newest generation come from another population than those before them.
 
     Columns of times are not looked at: they tell later rows from earlier ones in every table that grows.

@@ -19,12 +19,12 @@ from evenfold.splitters.errors import is_deployed, shown
 from evenfold.splitters.strategies.time import without_groups_of
 from numpy.typing import NDArray
 
-from .findings import Found, Outcome, needed
+from .findings import CheckOutcome, Found, needed
 
 NO_KEY = "rows are joined by position"
 
 
-def rows_without_fold(joined: Joined) -> Outcome:
+def rows_without_fold(joined: Joined) -> CheckOutcome:
     """Look for rows that are new, or deleted and back."""
     status = np.append(joined.manifest.status, ACTIVE)  # the last is that of rows without a place, -1
     new, back = np.flatnonzero(joined.lookup.unknown), np.flatnonzero(status[joined.lookup.rank] == DELETED)
@@ -35,7 +35,7 @@ def rows_without_fold(joined: Joined) -> Outcome:
     return Found(new.size + back.size, f"{' and '.join(amounts)}: run `evenfold extend`.", figures) if amounts else None
 
 
-def absent_rows(joined: Joined) -> Outcome:
+def absent_rows(joined: Joined) -> CheckOutcome:
     """Look for rows of the manifest that the data lack."""
     absent = int(np.count_nonzero((joined.lookup.row < 0) & (joined.manifest.status != DELETED)))
     message = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
@@ -43,7 +43,7 @@ def absent_rows(joined: Joined) -> Outcome:
     return Found(absent, message) if absent else None
 
 
-def repeated_keys(joined: Joined) -> Outcome:
+def repeated_keys(joined: Joined) -> CheckOutcome:
     """Look for rows that repeat the key of an earlier row."""
     keys = needed(joined.keys, NO_KEY)
     # Each key has a number: its place in the manifest, or beyond them all that of its first row. Equal ones repeat.
@@ -60,7 +60,7 @@ def repeated_keys(joined: Joined) -> Outcome:
     return Found(repeated, f"{what} (first: rows {first} and {again}); drop the repeats, or name a key that is unique.")
 
 
-def fractional_keys(joined: Joined) -> Outcome:
+def fractional_keys(joined: Joined) -> CheckOutcome:
     """Look for keys that are numbers with a fraction."""
     keys = needed(joined.keys, NO_KEY)
     for name in keys.column_names:
@@ -72,7 +72,7 @@ def fractional_keys(joined: Joined) -> Outcome:
     return None
 
 
-def empty_folds(joined: Joined) -> Outcome:
+def empty_folds(joined: Joined) -> CheckOutcome:
     """Look for folds without a row, and splits with an empty side."""
     empty = joined.empty_places()
     what = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
@@ -80,18 +80,18 @@ def empty_folds(joined: Joined) -> Outcome:
     return Found(len(empty), message, {"empty": empty}) if empty else None
 
 
-def deleted_rows(joined: Joined) -> Outcome:
+def deleted_rows(joined: Joined) -> CheckOutcome:
     """Count the rows that were deleted."""
     return _of_status(joined, DELETED, "were deleted from the data and are in no split; their folds are kept.")
 
 
-def quarantined_rows(joined: Joined) -> Outcome:
+def quarantined_rows(joined: Joined) -> CheckOutcome:
     """Count the rows that are quarantined."""
     why = "because their groups belong together and are in different folds"
     return _of_status(joined, QUARANTINED, f"are quarantined, {why}; they are in no split.")
 
 
-def crossing_rows(joined: Joined) -> Outcome:
+def crossing_rows(joined: Joined) -> CheckOutcome:
     """Count the rows that were left out because their groups are in different folds, or tested at a later time."""
     manifest, columns = joined.manifest, joined.manifest.spec.columns
     if columns.grouped and columns.time and manifest.splitter.promises >= {"past_before_future", "groups_whole"}:
@@ -104,7 +104,7 @@ def crossing_rows(joined: Joined) -> Outcome:
     return Found(share, f"{what}; {remedy}.", {"rows": rows}) if rows else None
 
 
-def _untrained_past(joined: Joined, time: NDArray[Any], names: list[str]) -> Outcome:
+def _untrained_past(joined: Joined, time: NDArray[Any], names: list[str]) -> CheckOutcome:
     """Count, split by split, the rows before the tested ones that are not trained on because their group is tested."""
     past, rows, units = 0, 0, [joined.units(name) for name in names]
     for test in (test for _, test in joined.splits() if test.size):
@@ -118,7 +118,7 @@ def _untrained_past(joined: Joined, time: NDArray[Any], names: list[str]) -> Out
     return Found(rows / past, f"{what}, {why}; {remedy}.", {"rows": rows})
 
 
-def waiting_rows(joined: Joined) -> Outcome:
+def waiting_rows(joined: Joined) -> CheckOutcome:
     """Count the rows that wait because their targets were not known."""
     waiting, spec = joined.manifest.waiting, joined.manifest.spec
     needed(spec.says_when_known or spec.may_wait, "nothing says when targets are known")
@@ -128,7 +128,7 @@ def waiting_rows(joined: Joined) -> Outcome:
     return Found(rows, message) if rows else None
 
 
-def _of_status(joined: Joined, status: int, word: str) -> Outcome:
+def _of_status(joined: Joined, status: int, word: str) -> CheckOutcome:
     rows = int(np.count_nonzero(joined.manifest.status == status))
     share = rows / joined.manifest.n
     return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {word}", {"share": share}) if rows else None
@@ -138,7 +138,7 @@ MOST_CELLS = 5_000_000
 MOST_LISTED = 20
 
 
-def missing_classes(joined: Joined) -> Outcome:
+def missing_classes(joined: Joined) -> CheckOutcome:
     """Look for classes that a split does not test, or does not train on: all are counted, twenty a side are listed."""
     names = _class_columns(joined)
     of_one_row = isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size
@@ -171,12 +171,12 @@ def _missing(name: str, levels: list[Any], empty: NDArray[np.bool_], side: str, 
     return f"{what} {side} rows of {where}{others}"
 
 
-def size_deviation(folds: JoinedLabels) -> Outcome:
+def size_deviation(folds: JoinedLabels) -> CheckOutcome:
     """Look for folds and parts whose rows are far from their share."""
     return _furthest(folds, [None])
 
 
-def class_deviation(folds: JoinedLabels) -> Outcome:
+def class_deviation(folds: JoinedLabels) -> CheckOutcome:
     """Look for folds and parts whose rows of a class are far from their share; classes of few rows are left out."""
     sizes = {name: len(folds.levels(name)) for name in _class_columns(folds)}
     for name, n in sizes.items():
@@ -184,7 +184,7 @@ def class_deviation(folds: JoinedLabels) -> Outcome:
     return _furthest(folds, needed([name for name, n in sizes.items() if n], "no row has a class"))
 
 
-def _furthest(folds: JoinedLabels, names: Sequence[str | None]) -> Outcome:
+def _furthest(folds: JoinedLabels, names: Sequence[str | None]) -> CheckOutcome:
     """Say in which fold the rows of a class (of all rows: None) are furthest from their share, relatively."""
     shares, worst = folds.shares(), list[tuple[float, int, int, float, int, str | None]]()
     for name, repeat in product(names, range(folds.labels.n_repeats)):
@@ -221,7 +221,7 @@ def _large_group(folds: JoinedLabels, name: str | None, level: int) -> str:
     return f", as group {group} alone holds {held:.1%} of them, more than any share ({share:.1%}); {cure}"
 
 
-def target_deviation(folds: JoinedLabels) -> Outcome:
+def target_deviation(folds: JoinedLabels) -> CheckOutcome:
     """Look for folds whose numeric target is distributed unlike that of all rows: the Kolmogorov-Smirnov distance."""
     name = needed(folds.columns.target, "no target column is named")
     needed(folds.is_numeric(name), "the target is not a number")
@@ -230,7 +230,7 @@ def target_deviation(folds: JoinedLabels) -> Outcome:
     return Found(ks, f"{what} all rows (0: the same, 1: nothing in common).", {"fold": code})
 
 
-def constant_target(joined: Joined) -> Outcome:
+def constant_target(joined: Joined) -> CheckOutcome:
     """Look for a target of one value."""
     name = needed(joined.columns.target, "no target column is named")
     target = joined.column(name).drop_null()
@@ -244,7 +244,7 @@ def constant_target(joined: Joined) -> Outcome:
     return Found(1, f"{name!r} is {value} in all {of}, {why}.")
 
 
-def attribute_deviation(joined: Joined) -> Outcome:
+def attribute_deviation(joined: Joined) -> CheckOutcome:
     """Say how far the levels of the columns to balance on are from their shares in the tested rows of a split."""
     deviations: list[tuple[float, str, str, int]] = []
     for name in needed(joined.columns.balance_on, "no column to balance on is named"):
