@@ -122,8 +122,6 @@ def test_one_nearest_neighbour_on_random_labels() -> None:
     assert all(each.e632 <= each.gamma and each.e632plus <= each.gamma for each in made)
 
 
-# ---------------------------------------------------------------- losses per row and the no-information rate
-
 CLASSES = ("a", "b", "c")
 
 

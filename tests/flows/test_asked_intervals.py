@@ -98,9 +98,6 @@ def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(shared_home
     assert made == json.loads(json.dumps([asdict(estimate)["interval"] for estimate in one.estimates]))
 
 
-# ---------------------------------------------------------------- nested tuning
-
-
 def noise(n: int = 60, n_groups: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(

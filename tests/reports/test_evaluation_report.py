@@ -81,9 +81,6 @@ def test_the_confusion_matrix_counts_every_row_once(recorded: Any) -> None:
         assert (a + b, c + d, first + second) == (first, second, 569)
 
 
-# ---------------------------------------------------------------- calibration, and the number of folds
-
-
 @cache
 def judged(
     threshold: Any = None, n_classes: int = 2, estimator: str = "sklearn.linear_model:LogisticRegression"

@@ -126,7 +126,7 @@ HERE = "https://127.0.0.1:9/a.pq"
 REFUSED = [
     *((f"{HERE}?a=1&{name}={{}}", HERE, "secret", "HTTPS") for name in ("token", "sig", "X-Amz-Credential", "apikey")),
     (f"{HERE}?X%2DAmz%2DSignature={{}}", HERE, "secret", "HTTPS"),
-    (f"{HERE}?a=1;TOKEN={{}}", HERE, "secret", "HTTPS"),
+    (f"{HERE}?a=1;TOKEN={{}}", HERE, r'secret.* as JSON \({"params": {"TOKEN": "..."}}\) in', "HTTPS"),
     (f"{HERE}#token={{}}", HERE, "secret", "HTTPS"),
     ("https://ada:pa?{}@127.0.0.1:9/a.pq", HERE, "password", "HTTPS"),
     ("https://ada:{}?pa@127.0.0.1:9/a.pq?token={}", HERE, "password", "HTTPS"),

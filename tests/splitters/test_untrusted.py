@@ -108,11 +108,6 @@ def test_a_deployed_run_reads_what_lies_below_its_roots(tmp_path: Path, monkeypa
         errors.require_readable(["rows.csv"])
 
 
-def test_a_secret_in_an_address_is_refused_with_the_place_for_it() -> None:
-    with pytest.raises(SplitError, match=r'as JSON \({"params": {"token": "..."}}\) in the .*FSSPEC_HTTPS,'):
-        errors.require_no_password("https://c/rows?token=abc&to=s3://b")
-
-
 def nested(deep: int) -> str:
     return "[" * deep + "]" * deep
 

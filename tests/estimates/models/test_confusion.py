@@ -29,8 +29,6 @@ from sklearn.metrics import (
     recall_score,
 )
 
-# ---------------------------------------------------------------- one class of two
-
 CREDIT = pd.DataFrame({"x": [*np.linspace(-2, 1, 120), *np.linspace(-1, 2, 60)], "z": np.arange(180) % 7})
 CREDIT["risk"] = ["Good"] * 120 + ["Bad"] * 60
 OF_ONE = ("recall", "precision", "f1", "average_precision", "sensitivity", "specificity", "brier", "auc")

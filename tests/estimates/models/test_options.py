@@ -31,9 +31,6 @@ def balanced_accuracy(**model: Any) -> float:
     return float(np.mean([score.test["balanced_accuracy"] for score, _ in scores]))
 
 
-# ---------------------------------------------------------------- balance
-
-
 @pytest.mark.parametrize(
     ("balance", "counts"),
     [
@@ -60,9 +57,6 @@ def test_any_repair_raises_the_balanced_accuracy_of_a_rare_class() -> None:
     assert balanced_accuracy() < 0.58
     for repair in ({"balance": "oversample"}, {"balance": "class_weight"}, {"threshold": "prevalence"}):
         assert 0.66 < balanced_accuracy(**repair) < 0.76
-
-
-# ---------------------------------------------------------------- thresholds
 
 
 def test_a_fixed_threshold_is_scikit_learns() -> None:
@@ -108,9 +102,6 @@ def test_groups_and_repeated_rows_stay_whole_in_the_tuning() -> None:
     with pytest.raises(ModelError, match="the inner strategy KFold keeps no groups whole"):
         inner_pairs(grouped, train, 0, KFold(3))
     assert len(inner_pairs(grouped, train, 0, BalancedGroupKFold(3))) == 3
-
-
-# ---------------------------------------------------------------- target transforms, weights, fit parameters
 
 
 def test_a_transformed_target_is_inverted_in_predictions() -> None:

@@ -169,9 +169,6 @@ def test_bad_input_changes_nothing_that_is_there(
     assert "Traceback" not in capsys.readouterr().err
 
 
-# ---------------------------------------------------------------- good input
-
-
 def test_flags_and_files_ask_for_the_same(
     folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

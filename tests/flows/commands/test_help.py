@@ -60,8 +60,6 @@ def test_showing_a_manifest_loads_no_library_of_tables_or_models(tmp_path: Path)
     assert done.stdout.splitlines()[-1] == "set()"
 
 
-# ---------------------------------------------------------------- examples
-
 # In this order each finds what the ones before it have made.
 QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend", "diff")
 AFTER = ("export", "adopt", "load", "clean")
@@ -130,9 +128,6 @@ def test_the_slow_examples_run(folder: Path, capsys: pytest.CaptureFixture[str])
     again = json.loads(ran(capsys, *example("folds")[1:], "-o", "folds.svg", "--json"))
     assert again["picture"] == "folds.svg"
     assert Path("folds.svg").read_text().startswith("<svg xmlns=")
-
-
-# ---------------------------------------------------------------- signs of life
 
 
 def test_who_stops_reading_changes_no_exit_code(tmp_path: Path) -> None:

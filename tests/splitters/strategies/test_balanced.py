@@ -135,9 +135,6 @@ def test_what_cannot_be_is_refused_with_what_would_work(splitter: Any, message: 
         splitter.assign(None, [0, 1, 0, 1, 0, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2, 2, 0, 1, 2])
 
 
-# ---------------------------------------------------------------- the published search
-
-
 def published(**parameters: Any) -> dict[str, Any]:
     return {"name": "published", **parameters}
 

@@ -24,14 +24,9 @@ def evaluated(folder: Path, alpha: float) -> Evaluation:
     return evaluate(folder / "trial.parquet", SPEC, model, engine="plain")
 
 
-@pytest.fixture
-def place(home: Home) -> Path:
-    return home.path.parent
-
-
-def test_a_split_is_found_ranked_and_loaded_by_mlflow_alone(place: Path) -> None:
+def test_a_split_is_found_ranked_and_loaded_by_mlflow_alone(home: Home) -> None:
     """One query ranks the models judged on the split; another process without our code loads it, proved."""
-    good, poor = (evaluated(place, alpha) for alpha in (0.1, 1000.0))
+    good, poor = (evaluated(home.path.parent, alpha) for alpha in (0.1, 1000.0))
     store = Home.here().tracking_store
     client = MlflowClient(store)
     run = client.get_run(good.run_id)
@@ -65,17 +60,17 @@ def test_a_split_is_found_ranked_and_loaded_by_mlflow_alone(place: Path) -> None
         "made = mlflow.data.from_evenfold('evenfold://trial/1.0')\n"
         "print(source.load().split_id, mlflow.data.get_source(named).load().split_id, made.digest)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, cwd=place)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, cwd=home.path)
     assert done.returncode == 0, done.stderr[-2000:]
     identity = good.split.split_id
     assert done.stdout.split()[-3:] == [identity, identity, identity[:32]]
 
 
-def test_a_split_that_is_not_recorded_or_another_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_that_is_not_recorded_or_another_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one sentence: no such split in the store, and a folder that holds another than it says."""
     from evenfold.tasks.record.split_source import SplitSource
 
-    outcome = evaluated(place, 1.0)
+    outcome = evaluated(home.path.parent, 1.0)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", Home.here().tracking_store)
     with pytest.raises(SplitError, match=r"records no split trial@9\.0"):
         SplitSource("evenfold://trial/9.0").load()
