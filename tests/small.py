@@ -20,7 +20,7 @@ from mlflow.tracking import MlflowClient
 
 from evenfold import flows
 
-RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
+RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}  # a recipe of five takes half as long again
 # A recipe that learns from rows(), and one that does not.
 GOOD: dict[str, Any] = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2", "neg_mean_squared_error"]}
 BAD: dict[str, Any] = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}

@@ -16,7 +16,7 @@ import evenfold
 from evenfold import flows, manifests, tasks
 
 ASKED: Any = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3}
-RIDGE = "sklearn.linear_model:Ridge"
+RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 FORMS: dict[str, Callable[[Any], Any]] = {
     "outcome": lambda made: made,
     "reference": lambda made: made.split,

@@ -19,7 +19,7 @@ from prefect.client.schemas.filters import FlowRunFilter
 from servers import wait_until
 
 N_SPLITS = 7
-RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
+RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 MODULE = """
 import os, signal
 from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from commands import evenfold
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.doctor import Finding, deployed, examine
+from evenfold.tasks.doctor import Diagnosis, deployed, examine
 from evenfold.tasks.store import age_of, clean
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
@@ -29,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return Home.here()
 
 
-def told(home: Home) -> dict[str, Finding]:
+def told(home: Home) -> dict[str, Diagnosis]:
     return {each.check: each for each in examine(home)}
 
 
@@ -140,7 +140,7 @@ def test_what_broke_off_since_the_last_success_is_named(prefect_server: None) ->
             run = client.create_flow_run_from_deployment(made)
             client.set_flow_run_state(run.id, state, force=True)
 
-        def found(hours: float = 0.0) -> Finding:
+        def found(hours: float = 0.0) -> Diagnosis:
             later = datetime.now(UTC) + timedelta(hours=hours)
             return next(each for each in deployed(client, later) if each.check == name)
 

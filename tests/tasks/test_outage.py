@@ -4,13 +4,19 @@ import resource
 import shutil
 from pathlib import Path
 
+import httpx
 import pytest
+import requests
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.entries import Entry
+from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.record.tracker import Tracker, tracker_of
 from evenfold.tasks.runtime.home import SILENT
 from evenfold.tasks.runtime.progress import unreachable
+from mlflow.tracking import MlflowClient
+from prefect.exceptions import PrefectHTTPStatusError
 from servers import free_port, mlflow_server
 from small import SPEC, evaluated, small
 
@@ -24,9 +30,6 @@ def test_a_server_that_is_down_loses_nothing(
 
     MLflow's client, which prints where each run's page on a server is, prints none of ours, nor bars.
     """
-    from evenfold.tasks.record.splits import read_split
-    from mlflow.tracking import MlflowClient
-
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     for name in SILENT:
@@ -70,9 +73,6 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
 
     A wrong argument, a refused request or a full disk is none.
     """
-    import httpx
-    import requests
-    from prefect.exceptions import PrefectHTTPStatusError
 
     def answered(status: int) -> Exception:
         request = httpx.Request("POST", "http://127.0.0.1/api/v2/concurrency_limits/increment-with-lease")
@@ -92,8 +92,6 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
 
 
 def test_an_outage_hides_no_reason_of_a_retraining_that_failed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenfold.tasks.record.entries import Entry
-
     made = flows.split(small(), SPEC, engine="plain")
     tracker = Tracker(home, "small")
     run = tracker.begin(Entry(key="one", name="retrain/small")).info.run_id

@@ -19,6 +19,7 @@ UNTIMED = SHOPS | {"columns": {"key": "id", "target": "y", "group": "shop"}}
 ODD = ("constant_columns", "repeated_targets", "restated_target", "copied_rows", "jumps_in_time", "swallowing_groups")
 OFF = {"new_rows": "off"}
 NEW = 600  # the first of the new rows: three months of 200 are known
+FLAGS = np.array(["no", "yes"])
 
 
 def four_months() -> pd.DataFrame:
@@ -29,7 +30,7 @@ def four_months() -> pd.DataFrame:
     snow = np.where(rng.uniform(size=n) < month / 3, 0.0, rng.normal(size=n))
     return pd.DataFrame(
         {"id": range(n), "y": rng.normal(size=n), "shop": rng.integers(0, 40, n), "day": day, "x": rng.normal(size=n),
-         "month": month, "snow": snow, "flag": np.arange(n) % 2}
+         "month": month, "snow": snow, "flag": FLAGS[np.arange(n) % 2]}
     )  # fmt: skip
 
 
@@ -43,6 +44,10 @@ def of_new(data: pd.DataFrame, name: str, values: object, share: float = 1.0) ->
     return data.assign(**{name: data[name].where(data.index < 800 - 200 * share, values)})
 
 
+def every_other_row(data: pd.DataFrame) -> pd.DataFrame:
+    return of_new(data, "x", 3 - data["y"]).assign(x=lambda of: of["x"].where(of["id"] % 2 > 0))
+
+
 DATES, HALF_A_YEAR_LATER = pd.Timestamp("2099-01-01"), pd.Timestamp("2026-09-27")
 # Each with what is told of it, by how much, and whether it stops the table.
 CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]] = {
@@ -53,13 +58,8 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]
     "the target rounded": (lambda data: of_new(data, "y", data["y"].round()), "repeated_targets", 59, True),
     "noise on whole numbers": (lambda data: of_new(data.round({"y": 0}), "y", data["y"]), "repeated_targets", 55, True),
     "a tenth of it zero": (lambda data: of_new(data, "y", 0.0, 0.1), "repeated_targets", 2.9, False),
-    "a flag filled from it": (lambda data: of_new(data, "flag", 1 * (data["y"] > 0)), "restated_target", 0.9, True),
-    "a feature of every other row filled from it": (
-        lambda data: of_new(data, "x", 3 - data["y"]).assign(x=lambda of: of["x"].where(of["id"] % 2 > 0)),
-        "restated_target",
-        0.9,
-        True,
-    ),
+    "a flag filled from it": (lambda of: of_new(of, "flag", FLAGS[1 * (of["y"] > 0)]), "restated_target", 0.9, True),
+    "a feature of every other row filled from it": (every_other_row, "restated_target", 0.9, True),
     "the target by a formula": (lambda data: of_new(data, "y", np.exp(data["x"])), "restated_target", 0.9, True),
     "the last month again": (last_again, "copied_rows", 1.0, True),
     "its rows on other days": (lambda data: last_again(data.iloc[:, :5], "day"), "copied_rows", 1.0, True),
@@ -97,6 +97,11 @@ def test_what_an_earlier_month_was_like_is_no_news() -> None:
 def test_times_that_nobody_named_are_asked_too() -> None:
     found = check_arrival(decide(UNTIMED, four_months()[:NEW]), of_new(four_months(), "day", DATES), None, gates=OFF)
     assert found.failed == ["jumps_in_time"]
+    known = four_months()[:200]  # three times as many new rows explain no more than as many do
+    far = pd.concat([known, four_months()[200:].assign(day=lambda new: new["day"] + pd.Timedelta("120D"))])
+    assert (
+        "to 7.24 times further" in check_arrival(decide(UNTIMED, known), far, None, gates=OFF).passed["jumps_in_time"]
+    )
     once = four_months().assign(day=DATES)
     assert "jumps_in_time" in check_arrival(decide(UNTIMED, once[:NEW]), once, None).not_asked
 
