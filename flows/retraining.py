@@ -99,6 +99,7 @@ def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (
 
 
 def _taken_up(course: Course) -> Retraining:
+    """Return what a retraining came to before, or comes to now: audited, decided, and where it fails recorded so."""
     split, request = course.split, course.request
     opened = run(
         retraining.open_retraining, split, course.candidate, course.name, course.metric, request.run_label,
@@ -125,6 +126,10 @@ def _taken_up(course: Course) -> Retraining:
 
 
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
+    """Decide between candidate and champion, or go by what was decided before; fit and check the winner; commit both.
+
+    ``victor`` is the champion where it won. Raises ChampionChangedError where another became champion meanwhile.
+    """
     split, champion = course.split, run(registry.read_champion, course.split, course.name)
     now, before = champion.version if champion else None, opened.decision
     # It holds against the champion of then, also where that gave way to this run's own version.
@@ -250,6 +255,7 @@ def _judged(course: Course, champion: Champion | None, run_id: str) -> Judgement
 
 
 def _decide(course: Course, champion: Champion | None, candidate: Evaluation) -> Decision:
+    """Return who serves, by scores on the same rows; GateError where champion and candidate cannot be compared."""
     if champion is None:
         return without_champion(course.metric, "it is the first version, so there is nothing to compare it with")
     if champion.model is None:

@@ -41,7 +41,11 @@ class Entry:
 
 
 def run_key(**parts: Any) -> str:
-    """Return the key of a run: what it is about, without when or where it ran."""
+    """Return the key of a run: what it is about, without when or where it ran.
+
+    The same request finds its run by it. What a run was made of has a digest of its own, the tag ``CONTENT`` of
+    tracker.py: a complete run of the same content stays, of another it is written over.
+    """
     return digest_json(parts)
 
 
