@@ -19,7 +19,7 @@ from evenfold.estimates.comparison import training_counts
 from evenfold.estimates.intervals.methods import standard_error
 from evenfold.estimates.metrics.formulas import influence_on_auc
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.promotion import YEARLY, Difference, EarlierLook, decide, to_spend
+from evenfold.estimates.promotion import YEARLY, Contrast, EarlierLook, decide, to_spend
 from evenfold.splitters import StratifiedKFold
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -58,7 +58,7 @@ def fits(X: Floats, y: Floats, training: Floats) -> Floats:
     return beta
 
 
-def year(shifts: list[float], same: bool, seed: int) -> list[dict[str, Difference]]:
+def year(shifts: list[float], same: bool, seed: int) -> list[dict[str, Contrast]]:
     """Return each month's comparison of a year, by metric."""
     rng = np.random.default_rng([seed, 12])
     X, cut = rng.normal(size=(SIZES[-1], 5, 2 if same else MONTHS + 1)), rng.uniform(size=SIZES[-1])
@@ -69,7 +69,7 @@ def year(shifts: list[float], same: bool, seed: int) -> list[dict[str, Differenc
     return [_month(X[:n, :, [0, 1 if same else month + 1]], y[:n], seed) for month, n in enumerate(SIZES)]
 
 
-def _month(X: Floats, y: NDArray[np.int64], seed: int) -> dict[str, Difference]:
+def _month(X: Floats, y: NDArray[np.int64], seed: int) -> dict[str, Contrast]:
     labels = StratifiedKFold(FOLDS, random_state=seed).assign(X[:, :, 0], y)
     training = np.stack([labels != fold for fold in range(FOLDS)])
     said, of_training = [], []
@@ -94,7 +94,7 @@ def compared(
     of_training: Sequence[Floats],
     training: NDArray[np.bool_],
     y: NDArray[np.int64],
-) -> Difference:
+) -> Contrast:
     """Return what ``compare`` makes of what both recipes say of rows out of fold, and of training rows."""
     best = metric_of({"accuracy": "accuracy", "AUC": "roc_auc", "log loss": "neg_log_loss"}[metric]).high
     (a, moves_a), (b, moves_b) = (_influence(metric, each, y) for each in said)
@@ -104,7 +104,7 @@ def compared(
     ]
     se, df = standard_error(moves_b - moves_a, None)
     counts = training_counts(zip((a, b), apparent, strict=True), best, df)
-    return Difference(b - a, se * sqrt(1 + FOLDS / (FOLDS - 1) * counts), df)
+    return Contrast(b - a, se * sqrt(1 + FOLDS / (FOLDS - 1) * counts), df)
 
 
 def half(earlier: Sequence[EarlierLook], today: date) -> float:
@@ -121,7 +121,7 @@ OURS = "a fifth of what is left (the rule)"
 RULES: dict[str, Spending] = {OURS: to_spend, "half of what is left": half, "a twelfth every month": each_month}
 
 
-def months_to_switch(months: list[dict[str, Difference]], metric: str, spending: Spending, case: str) -> int:
+def months_to_switch(months: list[dict[str, Contrast]], metric: str, spending: Spending, case: str) -> int:
     """Return the month in which the (better) challenger is promoted by the product's own decisions; 99 for none."""
     (shifts, same), earlier = CASES[case], list[EarlierLook]()
     first = next((month for month, shift in enumerate(shifts) if shift), 0)

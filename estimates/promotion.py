@@ -181,7 +181,7 @@ def same_recipe(metric: str, newer: bool) -> Decision:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Contrast:
     """The candidate's score minus the champion's with its standard error and degrees of freedom (None: unknown)."""
 
     difference: float
@@ -190,14 +190,14 @@ class Difference:
     words: str = ""
 
     @classmethod
-    def of(cls, comparison: Comparison) -> Difference:
+    def of(cls, comparison: Comparison) -> Contrast:
         """Return the difference of a comparison of the champion, which comes first, with the candidate."""
         se, df = comparison.se or (None, 1.0)
         return cls(comparison.difference, se, df, comparison.words)
 
 
 def decide(
-    metric: str, compared: Difference, newer: bool, *, error: float = YEARLY / 2, margin: float = 0.0, pair: str = "",
+    metric: str, compared: Contrast, newer: bool, *, error: float = YEARLY / 2, margin: float = 0.0, pair: str = "",
     earlier: Sequence[EarlierLook] = (),
 ) -> Decision:  # fmt: skip
     """Return the decision by RULE; ``error``: see ``to_spend``; ``margin``: how much worse a candidate may be.
@@ -229,7 +229,7 @@ def decide(
 def compare_draws(
     champion: pd.DataFrame, candidate: pd.DataFrame, metric: str, *, n_rows: int | None = None,
     weights: tuple[str | None, str | None] = (None, None),
-) -> Difference:  # fmt: skip
+) -> Contrast:  # fmt: skip
     """Return how much better the candidate is than the champion, from tables of their scores on the same draws.
 
     ``n_rows``: for draws with replacement, the rows drawn from, of which models have seen n_rows - n_test. There is no
@@ -243,8 +243,8 @@ def compare_draws(
     elif len(differences) > 1 and not scatter(differences.to_numpy()):
         words = f"Each of {len(differences)} draws shows the same difference, which says nothing of others."
     if words or len(differences) < 2:
-        return Difference(float(differences.mean()), words=words)
+        return Contrast(float(differences.mean()), words=words)
     n_test = both["n_test_a"].to_numpy(dtype=float)
     trained = both["n_train_a"].to_numpy(dtype=float) if n_rows is None else n_rows - n_test
     test = corrected_resampled_t(differences, float(trained.mean()), float(n_test.mean()))
-    return Difference(test.mean, test.se, test.df)
+    return Contrast(test.mean, test.se, test.df)

@@ -2,7 +2,7 @@ from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .balance import measure as measure
 from .exchange.adopt import adopt as adopt
-from .exchange.diff import Change as Change, RowsMoved as RowsMoved, SplitDifference as SplitDifference, diff as diff
+from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
 from .exchange.export import Exported as Exported, export as export, json_schemas as json_schemas
 from .exchange.partition import (
     Partitions as Partitions,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from evenfold.estimates import DrawScores, Estimate, EvaluationError, FoldScore, LevelScore, ModelSpec, Problem
 from evenfold.estimates.folds import estimate_of_one_model
 from evenfold.estimates.models.estimators import named_estimator
-from evenfold.estimates.promotion import ROLES, Difference, compare_draws
+from evenfold.estimates.promotion import ROLES, Contrast, compare_draws
 from evenfold.manifests import Audit, SplitSpec, canonical_table, is_numeric_target, read_table, require_columns
 from evenfold.manifests.audits.audit import CHECKS, LEARNING
 from evenfold.manifests.audits.findings import MODEL_GATES, CheckOutcome, Found, gates_with, judged, needed
@@ -151,7 +151,7 @@ def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
 def compared(
     split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str, code: dict[str, str] | None = None,
     *, apparent: tuple[float, float] | None = None,
-) -> Difference:  # fmt: skip
+) -> Contrast:  # fmt: skip
     """Return the scores of the candidate minus the champion's, on the same folds or draws.
 
     ``code``: the champion's, where it is not that of now. ``apparent``: both mean scores on training rows. Raises
@@ -173,7 +173,7 @@ def compared(
         before, after, metric, on=on, stratified=stratified, n_train=n_train, ordered=work.in_time_order,
         apparent=apparent, names=ROLES,
     )  # fmt: skip
-    return Difference.of(comparison)
+    return Contrast.of(comparison)
 
 
 @step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)

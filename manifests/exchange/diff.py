@@ -40,7 +40,7 @@ class Change(Strict):
     b: Any
 
 
-class SplitDifference(Strict):
+class Difference(Strict):
     """The difference from manifest a to manifest b.
 
     ``moved``, ``added`` and ``removed`` count rows by fold, and by class where data were given. Of draws and pairs
@@ -70,7 +70,7 @@ class SplitDifference(Strict):
         return "\n  ".join([head, *self.sentences])
 
 
-def diff(a: Any, b: Any, data: Any = None) -> SplitDifference:
+def diff(a: Any, b: Any, data: Any = None) -> Difference:
     """Return what differs from ``a`` to ``b``; with ``data`` (a file or a frame) also by class of the target.
 
     Promises: rows are matched by key, whatever their order; a row that was deleted counts as removed; quarantine moves
@@ -86,9 +86,9 @@ def diff(a: Any, b: Any, data: Any = None) -> SplitDifference:
     return rows.model_copy(update={"changes": changes, "sentences": [*rows.sentences, *words]})
 
 
-def _compared(a: Manifest, b: Manifest, data: Any) -> SplitDifference:
+def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     ours, theirs = (f"{side.name} {side.version} ({side.split_id[:12]})" for side in (a, b))
-    difference = partial(SplitDifference, a=ours, b=theirs, same=a.split_id == b.split_id)
+    difference = partial(Difference, a=ours, b=theirs, same=a.split_id == b.split_id)
     if why_not := _unmatched(a, b):
         return difference(compared=False, sentences=[why_not])
     place = np.arange(a.n) if a.keys is None or b.keys is None else positions_in(b.keys, a.keys)

@@ -16,8 +16,8 @@ from evenfold.estimates.promotion import (
     OTHER_WEIGHTS,
     ROLES,
     YEARLY,
+    Contrast,
     Decision,
-    Difference,
     EarlierLook,
     bound_of,
     compare_draws,
@@ -35,21 +35,21 @@ TODAY = date(2026, 11, 21)
 
 def test_a_lower_end_of_exactly_nothing_promotes_nobody() -> None:
     """Better means above; a difference of 0 that is quite sure is none."""
-    assert decide("r2", Difference(0.0, 0.0, 10), newer=True).winner == "champion"
-    assert decide("r2", Difference(1e-9, 0.0, 10), newer=True).why == "the candidate is better"
+    assert decide("r2", Contrast(0.0, 0.0, 10), newer=True).winner == "champion"
+    assert decide("r2", Contrast(1e-9, 0.0, 10), newer=True).why == "the candidate is better"
 
 
 def test_a_margin_lets_in_what_is_not_worse_by_more() -> None:
-    compared = Difference(0.0, 0.01, 1_000)
+    compared = Contrast(0.0, 0.01, 1_000)
     low = stats.t.isf(0.05, 1_000) * 0.01
     assert decide("r2", compared, newer=False, margin=low + 1e-6).promote
     assert not decide("r2", compared, newer=False, margin=low - 1e-6).promote
     assert "not worse by more than" in decide("r2", compared, newer=False, margin=low + 1e-6).why
-    unsure = Difference(0.0, 0.1, 10)
+    unsure = Contrast(0.0, 0.1, 10)
     assert "chance of 10% of" in decide("r2", unsure, newer=False).rule
     assert "must lie above 0." in decide("r2", unsure, newer=False).rule
     assert "must lie above -0.02." in decide("r2", unsure, newer=False, margin=0.02).rule
-    assert "not worse by more than" in decide("r2", Difference(0.0, 0.0, 9), newer=False, margin=0.1).why
+    assert "not worse by more than" in decide("r2", Contrast(0.0, 0.0, 9), newer=False, margin=0.1).why
 
 
 def test_twelve_months_never_spend_more_than_the_year_may() -> None:
@@ -69,10 +69,10 @@ def test_twelve_months_never_spend_more_than_the_year_may() -> None:
 
 
 def test_a_candidate_that_is_shown_to_be_worse_is_called_so() -> None:
-    certain, unsure = Difference(-0.1, 0.01, 100), Difference(-0.01, 0.01, 100)
+    certain, unsure = Contrast(-0.1, 0.01, 100), Contrast(-0.01, 0.01, 100)
     assert decide("r2", certain, newer=False).why == "the candidate is worse"
     assert decide("r2", unsure, newer=False).why == "the candidate is not shown to be better"
-    assert decide("r2", Difference(0.0, 0.0, 10), newer=False).why == "the candidate is not shown to be better"
+    assert decide("r2", Contrast(0.0, 0.0, 10), newer=False).why == "the candidate is not shown to be better"
     refitted = "the candidate is worse; the champion's recipe is refitted on newer rows"
     assert decide("r2", certain, newer=True).why == refitted
 
@@ -82,24 +82,24 @@ def test_a_first_look_is_made_at_what_it_spends() -> None:
 
     Without scatter or anything to spend there is none, and degrees of freedom that nobody gave are the fewest.
     """
-    first = decide("r2", Difference(0.1, 0.05, 20), newer=False, error=0.025)
+    first = decide("r2", Contrast(0.1, 0.05, 20), newer=False, error=0.025)
     assert (first.level, first.low) == pytest.approx((0.95, 0.1 - stats.t.ppf(0.975, 20) * 0.05))
     assert first.spent == 0.025
     for difference in (0.1, -0.1):
-        told = decide("r2", Difference(difference, 0.05, 20), newer=False)
+        told = decide("r2", Contrast(difference, 0.05, 20), newer=False)
         assert told.p == pytest.approx(2 * stats.t.sf(2.0, 20))
-    assert not decide("r2", Difference(9.0, 0.1, 10), newer=False, error=0.0).promote, "an error of 0 cannot be had"
-    assert decide("r2", Difference(0.1, 0.05), newer=False, error=0.0).low is None
+    assert not decide("r2", Contrast(9.0, 0.1, 10), newer=False, error=0.0).promote, "an error of 0 cannot be had"
+    assert decide("r2", Contrast(0.1, 0.05), newer=False, error=0.0).low is None
     half = 0.05 * stats.t.isf(0.05, 1)
-    fewest = decide("r2", Difference(0.1, 0.05), newer=False, error=0.05)
+    fewest = decide("r2", Contrast(0.1, 0.05), newer=False, error=0.05)
     assert (fewest.low, fewest.high) == pytest.approx((0.1 - half, 0.1 + half))
-    assert [decide("r2", Difference(each, 0.0), newer=False).p for each in (0.1, 0.0)] == [0.0, 1.0]
-    unknown = decide("r2", Difference(0.1), newer=False)
+    assert [decide("r2", Contrast(each, 0.0), newer=False).p for each in (0.1, 0.0)] == [0.0, 1.0]
+    unknown = decide("r2", Contrast(0.1), newer=False)
     assert (unknown.p, unknown.low, unknown.high, unknown.promote) == (None, None, None, False)
     assert unknown.why == "the candidate is not shown to be better"
     assert first.bound == pytest.approx(stats.norm.isf(0.025))
     assert first.information == pytest.approx(400)
-    for compared, error in ((Difference(0.1, 0.05, 20), 0.0), (Difference(0.1, 0.0, 20), 0.05), (Difference(0.1), 0.1)):
+    for compared, error in ((Contrast(0.1, 0.05, 20), 0.0), (Contrast(0.1, 0.0, 20), 0.05), (Contrast(0.1), 0.1)):
         told = decide("r2", compared, newer=False, error=error)
         assert (told.bound, told.level) == (None, pytest.approx(1 - 2 * error))
 
@@ -172,12 +172,12 @@ def test_rows_that_all_show_the_same_difference_promote_nobody(metric: str, n: i
     y = np.arange(n) % 2 if metric == "accuracy" else np.arange(n) / 4
     wrong = 1 - y if metric == "accuracy" else y + 1
     champion, candidate = (frame_of(y, said, np.arange(n) % 2) for said in (wrong, y))
-    found = Difference.of(compare(champion, candidate, metric))
+    found = Contrast.of(compare(champion, candidate, metric))
     assert (found.difference, found.se) == (1.0, None)
     assert decide(metric, found, newer=True, error=0.05).winner == "champion"
     (note,) = [note for note in compare(champion, candidate, metric).notes if "the same difference" in note]
     assert note == "every row shows the same difference, so nothing says how far another sample would be off."
-    same = Difference.of(compare(champion, champion, metric, names=ROLES))
+    same = Contrast.of(compare(champion, champion, metric, names=ROLES))
     assert (same.se, same.words) == (0.0, "the champion and the candidate score alike on every row.")
 
 
@@ -190,7 +190,7 @@ def test_a_chain_of_looks_is_of_one_pair_and_ends_with_a_promotion() -> None:
     assert same_pair(looks, "a") == looks[2:4]
     assert same_pair(looks, "b") == [looks[1]]
     assert same_pair(looks, "c") == same_pair(looks, "") == []
-    told = decide("r2", Difference(0.0, 0.1, 50), newer=True, error=0.01, pair="b", earlier=looks)
+    told = decide("r2", Contrast(0.0, 0.1, 50), newer=True, error=0.01, pair="b", earlier=looks)
     assert told.information == pytest.approx(100)
     assert EarlierLook.of(told, TODAY) == EarlierLook(TODAY, 0.01, "b", told.information, told.bound)
     assert (1 - told.level) / 2 > 0.01, "a second look at the same rows is made at more than it spends"
@@ -246,11 +246,11 @@ def test_predictions_are_compared_over_the_same_rows() -> None:
     rows = pd.DataFrame({"id": range(60), "row": range(60), "repeat": 0, "fold": np.arange(60) % 3, "y": y})
     champion, candidate = rows.assign(prediction=y + 1.0), rows.assign(prediction=y + draw.normal(size=60) / 10)
     metric = "neg_mean_absolute_error"
-    found = Difference.of(compare(champion, candidate, metric, on=["id"]))
+    found = Contrast.of(compare(champion, candidate, metric, on=["id"]))
     assert found.difference > 0.8
-    learnt = Difference.of(compare(champion, candidate, metric, on=["id"], n_train=20.0))
+    learnt = Contrast.of(compare(champion, candidate, metric, on=["id"], n_train=20.0))
     assert learnt.se == pytest.approx(found.se * (4 / 2.5) ** 0.5), "1 + 60/20 in place of 1 + 60/40"
-    assert Difference.of(compare(champion, candidate, metric, on=["id"], apparent=(-1.0, -0.08))).se < found.se
+    assert Contrast.of(compare(champion, candidate, metric, on=["id"], apparent=(-1.0, -0.08))).se < found.se
 
 
 def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyP
     for name, metric in (("accuracy", "accuracy"), ("AUC", "roc_auc"), ("log loss", "neg_log_loss")):
         training = np.stack([rows % 5 != fold for fold in range(5)])
         apparent = [np.mean([promotion._influence(name, p[seen], y[seen])[0] for seen in training]) for p in said]
-        theirs = Difference.of(compare(*frames, metric, stratified=True, apparent=tuple(apparent)))
+        theirs = Contrast.of(compare(*frames, metric, stratified=True, apparent=tuple(apparent)))
         ours = promotion.compared(name, list(said), [np.stack([p] * 5) for p in said], training, y)
         assert (ours.difference, ours.se, ours.df) == pytest.approx((theirs.difference, theirs.se, theirs.df))
 

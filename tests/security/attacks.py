@@ -173,7 +173,7 @@ def as_recipe_tag(text: Any) -> None:
 def as_decision_tag(text: Any) -> None:
     from datetime import date
 
-    from evenfold.estimates.promotion import Difference, EarlierLook, decide, to_spend
+    from evenfold.estimates.promotion import Contrast, EarlierLook, decide, to_spend
     from evenfold.tasks.record.models.versions import Tags
 
     decision = Tags.of(_tags("decision", text), "run 1f").decision
@@ -181,7 +181,7 @@ def as_decision_tag(text: Any) -> None:
         looks = [EarlierLook.of(decision, date.today())]
         spend = to_spend(looks, date.today())
         assert 0 <= spend <= 0.05
-        decide("r2", Difference(0.1, 0.1, 5), True, error=spend, pair=decision.pair, earlier=looks)
+        decide("r2", Contrast(0.1, 0.1, 5), True, error=spend, pair=decision.pair, earlier=looks)
 
 
 def as_scores_tag(text: Any) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from evenfold.estimates import EvaluationError, ModelSpec, compare, promotion
 from evenfold.estimates.comparison import apparent_of
-from evenfold.estimates.promotion import Decision, Difference, EarlierLook
+from evenfold.estimates.promotion import Contrast, Decision, EarlierLook
 from evenfold.splitters.errors import EvenfoldError, SplitError, is_deployed, listed, shown
 from evenfold.splitters.untrusted import UntrustedNameError
 from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
@@ -339,7 +339,7 @@ def _decided_again(
     metric, (before, after) = decision.metric, (read_evaluation(run_id, ours=True) for run_id in decision.runs)
     served, candidate = (read_recipe(run_id).estimates for run_id in decision.runs)
     how = {"names": promotion.ROLES, "apparent": apparent_of(served, candidate, metric), **after.traits}
-    difference = Difference.of(compare(before.predictions, after.predictions, metric, **how))
+    difference = Contrast.of(compare(before.predictions, after.predictions, metric, **how))
     run = run_named(model.tracker, str(this.run_id))
     looks = model.looks(run)
     error = promotion.to_spend(looks, _start_of(run))
