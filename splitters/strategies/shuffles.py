@@ -146,7 +146,7 @@ CLOSE = 0.1  # of a mean group
 
 
 @dataclass(frozen=True)
-class GroupTable:
+class GroupCounts:
     """Rows of each class in each group, and how far each group pulls a test set from the wanted size and shares.
 
     ``pulls`` (1 + classes, groups + 1): its rows as a share of all; its rows of each class above the class's share, as
@@ -193,15 +193,15 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     def sizes(self, n: int) -> tuple[int, int]:
         return sizes_of(n, None, self.train_size, default=0.2)
 
-    def prepare(self, rows: Rows) -> GroupTable:
+    def prepare(self, rows: Rows) -> GroupCounts:
         sizes, counts, _ = table_to_pack(rows)
         wanted, totals = self.sizes(rows.n), counts.sum(axis=0)
         pulls = np.zeros((1 + totals.size, sizes.size + 1))
         pulls[0, :-1] = sizes / rows.n
         pulls[1:, :-1] = (counts.T - totals[:, None] / rows.n * sizes) / wanted[1]
-        return GroupTable(rows.groups, counts, sizes, pulls, wanted)
+        return GroupCounts(rows.groups, counts, sizes, pulls, wanted)
 
-    def draw(self, rows: GroupTable, stream: Stream) -> Pair:
+    def draw(self, rows: GroupCounts, stream: Stream) -> Pair:
         tested = _repaired(rows, stream) if self.beta is None else ~_tempered(rows, float(self.beta), stream)
         side = tested[rows.groups]
         return np.flatnonzero(~side), np.flatnonzero(side)
@@ -213,7 +213,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
             check_number("beta", self.beta, "or None for the default")
 
 
-def _repaired(table: GroupTable, stream: Stream) -> NDArray[np.bool_]:
+def _repaired(table: GroupCounts, stream: Stream) -> NDArray[np.bool_]:
     """Return which groups are tested: those of a random draw, repaired."""
     n_groups = table.sizes.size
     order = stream.permutation(n_groups)
@@ -263,7 +263,7 @@ def _swap(
     return leaves, comes
 
 
-def _tempered(table: GroupTable, beta: float, stream: Stream) -> NDArray[np.bool_]:
+def _tempered(table: GroupCounts, beta: float, stream: Stream) -> NDArray[np.bool_]:
     """Return which groups are trained on, by the published rule: one after another, leaning back to the shares."""
     counts, wanted = table.counts, table.wanted[0]
     chosen = [int(stream.below(table.sizes.size, 1)[0])]
