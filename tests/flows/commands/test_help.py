@@ -63,7 +63,7 @@ def test_showing_a_manifest_loads_no_library_of_tables_or_models(tmp_path: Path)
 # In this order each finds what the ones before it have made.
 QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend", "diff")
 AFTER = ("export", "adopt", "load", "clean")
-SLOW = ("evaluate", "plan", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
+SLOW = ("evaluate", "compare", "plan", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
 # A registry, a server, and rows that came later: test_server.py, test_rollback.py, test_commits.py and so on.
 ELSEWHERE = ("up", "rollback", "withdraw", "deploy", "predict", "score", "trust", "champion", "replay", "answer")
 
