@@ -28,9 +28,9 @@ def put_back(home: Home, kept: Path) -> None:
 
 
 def emptied(folder: Path, but: str) -> None:
-    """Remove all that lies in a folder but what is called as ``but``."""
+    """Remove all that lies in a folder but what begins as ``but`` does: a database has its journal beside it."""
     for each in folder.iterdir():
-        if each.name != but:
+        if not each.name.startswith(but):
             shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
 
 
