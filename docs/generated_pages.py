@@ -51,8 +51,8 @@ def commands_page() -> str:
     parts = [
         "# Every command\n\nWritten from the command line's own help. `--json` prints one object for machines.\n\n"
         "Exit codes: 0 done, 1 a gate failed, 2 bad input (one sentence says what, and what would work), 3 an "
-        "evaluation failed (the split and the finished folds are kept). `evenfold --install-completion` completes "
-        "commands in your shell.\n"
+        "evaluation failed (the split and the finished folds are kept), 70 a bug. `evenfold --install-completion` "
+        "completes commands in your shell.\n"
     ]
     for name in group.list_commands(None):
         command = group.commands[name]

@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -15,17 +16,17 @@ from typing import Annotated, Any
 import typer
 from evenfold.flows import definitions as of
 from evenfold.flows.commands import deploying, manifests, operations, studies
-from evenfold.flows.commands.terminal import GATE_FAILED, OnceEach, Output, command_of
+from evenfold.flows.commands.terminal import GATE_FAILED, UNFORESEEN, OnceEach, Output, command_of
 from evenfold.splitters.errors import EvaluationError, EvenfoldError, ModelError, SplitError, redacted
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.home import prepare_environment
-from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals, outage_of
+from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals, outage_of, unreachable
 
 import evenfold
 
 app = typer.Typer(
     help="Split data once, provably; train a model per fold; record honest scores.",
-    epilog="\b\nExit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed.\n"
+    epilog="\b\nExit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed, 70 a bug.\n"
     "Every command has an example in its own --help, and --json for machines.",
     no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
 )  # fmt: skip
@@ -74,7 +75,7 @@ for name, function in COMMANDS.items():
 
 
 def main() -> None:
-    """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3.
+    """Run the command line; bad input ends with a sentence and exit code 2, a failed evaluation with 3, a bug with 70.
 
     Ctrl-C and SIGTERM end it within seconds, with one line and exit code 130 or 143.
     """
@@ -100,6 +101,9 @@ def main() -> None:
             more = "" if words.endswith("?") or not words else f"; {path} --help shows what it takes."
             code, message = 2, f"{words[:1].lower()}{words[1:]}{more}"
         else:
+            if not isinstance(error, EvenfoldError) and not unreachable(error):
+                traceback.print_exc()
+                sys.exit(UNFORESEEN)
             error = error if isinstance(error, EvenfoldError) else outage_of(error)
             bad, failed = isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
             code, message = 2 if bad else 3 if failed else GATE_FAILED, str(error)

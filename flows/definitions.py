@@ -36,7 +36,7 @@ def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpac
     where it stopped. Raises SplitError or ModelError for bad input and EvaluationError where a fold could not be
     evaluated; the split and the finished folds are then kept.
 
-    With ``by`` each value of a column is a target of its own, with a split and a score by the same strategy, recipe
+    With ``by`` each value of a column is a segment, with a split and a score by the same strategy, recipe
     and first metric; one run holds the table of them, and ``Segments`` come back. A segment that cannot be split or
     fitted is a row of the table with its sentence; EvaluationError where none can be.
 

@@ -132,7 +132,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     """
     split, champion = course.split, run(registry.read_champion, course.split, course.name)
     now, before = champion.version if champion else None, opened.decision
-    # It holds against the champion of then, also where that gave way to this run's own version.
+    # A decision stands while its champion serves, or this run's own version does.
     held = before if before and (before.champion == now or (champion and champion.run_id == opened.run_id)) else None
     if begun := opened.begun if held else None:  # whoever is champion by now may know the rows that joined
         champion, growth, judged = begun.champion, begun.growth, begun.judged

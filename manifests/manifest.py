@@ -254,7 +254,7 @@ class Manifest(Displayed):
         return self.in_use.unlocked, self.in_use.locked
 
     def at_generation(self, generation: int) -> Manifest:
-        """Return the manifest as it was when ``generation`` was the newest: the same folds, and only its rows."""
+        """Return the folds and rows of when ``generation`` was the newest; ids, fingerprint, groups stay of now."""
         if self.born is None or generation >= self.generation:
             return self
         rows = np.flatnonzero(self.born <= generation)

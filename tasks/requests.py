@@ -177,9 +177,7 @@ class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, RecordFi
 class SegmentFields(EvaluateFields, total=False):
     """Parameters of ``evaluate``."""
 
-    by: Annotated[
-        str | None, column("Column whose values are targets of their own: a split and a score each, in one run.")
-    ]
+    by: Annotated[str | None, column("Column whose values are segments: a split and a score each, in one run.")]
 
 
 class TuneFields(SpecFields, RecipeFields, LookFields, ScoreFields, RunFields, total=False):

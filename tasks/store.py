@@ -31,7 +31,7 @@ class Marks(Sketch, Outcome):
 
 
 class Preimage(Outcome):
-    """The preimage of the keys of results of one ``kind`` for a split: ``parts``, with what each column holds, as JSON.
+    """Whatever results of one ``kind`` depend on for a split: ``parts``, with what each column holds, as JSON.
 
     ``seconds``: of such a fit of ``n_train`` rows and its scores. ``marks`` makes what counts changed rows later.
     """

@@ -214,7 +214,7 @@ def _number(i: object, most: int) -> bool:
 
 @dataclass(frozen=True)
 class Job:
-    """A call of ``fit_fold``: its name, what names its rows, its fits, each with its result's names; if ``scored``."""
+    """A call of ``fit_fold``: its name, the digest of its rows, its fits with their results' names, if ``scored``."""
 
     name: str
     membership: str

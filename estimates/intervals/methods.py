@@ -175,7 +175,7 @@ def _from_rows(
     units = of_row if units is None else units
     n_units = influence.size if units is None else int(units.max()) + 1
     if n_units < 2:
-        return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}.")
+        return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}; group finer.")
     if not has_influence(influence, value):
         return _of_certain(evidence, value, units, trained, level)
     if units is None and metric.of_recalls:

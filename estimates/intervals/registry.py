@@ -202,8 +202,9 @@ DEPENDENT = (
 def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) -> Interval | Declined:
     """Return the interval of a metric's value by a method, or why there is none and what would give one.
 
-    ``auto``: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds for
-    weights, groups and stratified folds. Raises ModelError for an unknown name or a level outside of (0, 1).
+    ``auto`` of folds: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds
+    for weights, groups and stratified folds; draws have intervals of their own (``bootstrap.py``). Raises ModelError
+    for an unknown name or a level outside of (0, 1).
     """
     if method not in INTERVALS and method not in METHODS:
         raise ModelError(f"interval {method!r} is unknown; choose {', '.join(INTERVALS)}.")

@@ -21,7 +21,7 @@ NO_INFORMATION = 632
 
 
 def _mean(name: str, title: str, loss: RowLoss, **more: Any) -> Metric:
-    """Return the record of a mean over rows; an error where its best score is 0."""
+    """Return the record of a mean over rows; one whose best value is 0 is an error: lower is better."""
     error = loss.best == 0
     return Metric(
         name, title, lower_is_better=error, low=-inf if error else 0.0, high=loss.best, loss=loss,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from evenfold.splitters.errors import SplitError, is_address, require_no_password
+from evenfold.splitters.errors import SplitError, is_address, redacted, require_no_password
 from evenfold.tasks import Home
 
 from evenfold import flows
@@ -65,6 +65,9 @@ def deploy(
 
     if is_address(data):
         require_no_password(data)  # Prefect keeps what it calls a flow with
+    for name_along in TAKEN_ALONG:
+        if redacted(along := os.environ.get(name_along, "")) != along:
+            raise SplitError(f"{name_along} holds a password, which Prefect would keep; give it to the pool or worker.")
     options = {"data": data, "spec": spec, "model": model, "registered_name": registered_name}
     published, earlier = getattr(flows, flow), None
     request = published.request_type.read({name: value for name, value in options.items() if value is not None})
@@ -72,7 +75,7 @@ def deploy(
         request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
     title = request.spec.name
     name, tags = name or title, ["evenfold", flow, f"split:{title}", *(tag or ())]
-    with _client() as client:
+    with server_client() as client:
         with contextlib.suppress(ObjectNotFound):
             earlier = client.read_deployment_by_name(f"{flow}/{name}")
         schedule = None if cron is None else _schedule(cron, timezone, active=not _is_idle(earlier))
@@ -97,7 +100,7 @@ def _schedule(cron: str, timezone: str, active: bool) -> Any:
         return Cron(cron, timezone=timezone, active=active)
     except Exception as error:
         why = f"{cron!r} in {timezone} is not a time ({' '.join(str(error).split())[:200]})"
-        raise SplitError(f"--cron {why}; write '0 4 * * 1', Europe/Berlin.") from None
+        raise SplitError(f"--cron {why}; say --cron '0 4 * * 1' --timezone Europe/Berlin.") from None
 
 
 def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: Any) -> Output:
@@ -106,7 +109,7 @@ def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: 
 
     before, after = (dict(flat({
         "pool": each.work_pool_name, "queue": each.work_queue_name, "tags": sorted(each.tags),
-        "schedules": [f"{slot.schedule.cron} ({slot.schedule.timezone})" for slot in each.schedules],
+        "schedules": [f"{getattr(at.schedule, 'cron', at.schedule)} ({at.schedule.timezone})" for at in each.schedules],
         "parameters": each.parameters, "job": each.job_variables,
     })) for each in (earlier or current, current))  # fmt: skip
     pairs = {fact: (before.get(fact), after.get(fact)) for fact in sorted(before | after)}
@@ -114,7 +117,7 @@ def _answer(title: str, when: str, pool: str, kind: str, earlier: Any, current: 
     what, paused = "updated" if earlier else "made", current.paused or _is_idle(current)
     words = [
         f"{title}: {what}; {f'runs at {when}' if when else 'runs when it is asked to'}, in pool {pool} ({kind})",
-        *(["  it is paused, and stays so: prefect deployment schedule resume ..."] if paused else []),
+        *([f"  it is paused, and stays so: prefect deployment schedule resume {title} --all"] if paused else []),
         *(f"  {fact}: {was} -> {now}" for fact, (was, now) in changes.items()),
         f"  a worker takes its runs: prefect worker start --pool {pool}",
     ]
@@ -128,8 +131,8 @@ def _is_idle(deployment: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _client() -> Iterator[Any]:
-    """Yield a client of the server that deployments go to: the one that is set, or that is kept for the home."""
+def server_client() -> Iterator[Any]:
+    """Yield a client of the server of deployments, which Prefect uses then: the one that is set, or a home's."""
     from evenfold.tasks.runtime.server import kept_server
     from prefect import get_client
     from prefect.settings import PREFECT_API_URL, temporary_settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
@@ -16,6 +17,7 @@ from evenfold.splitters.errors import SplitError
 
 from evenfold import flows, tasks
 
+from .deploying import server_client
 from .terminal import Output, option
 
 ModelName = Annotated[str, option("Name of the model in the registry.", argument="NAME")]
@@ -215,7 +217,10 @@ def answer(
     if approve is None:
         return Output(question, question.pending)
     answered = give_answer(question, approve, reason, by)
-    goes_on = question.flow_run and os.environ.get("PREFECT_API_URL") and resume(question, answered)
+    goes_on = False
+    if question.flow_run:
+        with suppress(SplitError), server_client():  # where there is none, nothing of it is suspended
+            goes_on = resume(question, answered)
     where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
     return Output(answered, f"{answered.words}; {where}.")
 

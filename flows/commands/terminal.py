@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from rich.markup import escape
 from typer.core import TyperCommand
 
-GATE_FAILED = 1  # the exit code
+GATE_FAILED, UNFORESEEN = 1, 70  # exit codes; Python's own of an error that nobody caught is that of a gate
 OUTPUT_FLAGS = ("-o", "--output")
 
 

@@ -258,7 +258,7 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
     """
     for name, reason in ignore.items():
         if name not in CHECKS_BY_CODE and name not in GATES:
-            hint = meant(name, [*CHECKS_BY_CODE, *GATES]) or "did you mean EF101?"
+            hint = meant(name, [*CHECKS_BY_CODE, *GATES]) or f"choose one of {', '.join(CHECKS_BY_CODE)}."
             raise SplitError(f"there is no check {name!r}; {hint}")
         if not isinstance(reason, str) or len(reason.split()) < 3:
             raise SplitError(f"{name} is ignored with the reason {reason!r}; say why in three words or more.")

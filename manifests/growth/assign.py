@@ -191,7 +191,8 @@ def _by_group(dealing: _Dealing, older: pa.Table, group: str, merged: Merged) ->
     codes, groups = numbered(column.take(fresh))
     packed = dealing.packed(fresh, codes.astype(np.int64), groups)
     if manifest.spec.missing_group == "alone":  # a group that is named late follows its rows
-        packed[codes[old[fresh]]] = arrival.codes[fresh[old[fresh]]]
+        late = old[fresh]
+        packed[codes[late]] = arrival.codes[fresh[late]]
     place[fresh] = older.num_rows + codes
     of_group = np.vstack([codes_in(older).astype(np.int64), packed])
     folds = np.where(stays[:, None], arrival.codes, of_group[place])

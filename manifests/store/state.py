@@ -140,7 +140,7 @@ def first_state(splitter: Splitter, rows: Rows | GroupTable, membership: Members
     strata, classes, edges = _strata_of(rows, len(shares))
     state, codes = State(shares if len(shares) <= MOST_CODES else None, edges, classes), membership.codes
     if len(shares) * state.n_strata * codes.shape[1] > MOST_CELLS:
-        return state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None
+        return state if len(shares) <= MOST_CODES and len(classes or ()) <= MOST_CELLS else None
     return replace(state, counts=held_of(shares, codes, strata, state.n_strata).tolist())
 
 

@@ -79,7 +79,7 @@ def written(manifest: Manifest, root: str | Path, staged: Path | None = None) ->
 def aside(home: Path, kind: str, of: Path) -> Iterator[Path]:
     """Give a folder of this process alone below ``home``, and clear it, and those of killed processes.
 
-    What ``home`` was made for goes where nothing comes of it. An error of the disk is a SplitError about ``of``.
+    A ``home`` that was made for it is removed where it stays empty. An error of the disk is a SplitError about ``of``.
     """
     created = [place for place in (home, *home.parents) if not place.exists()]
     folder = home / owned(kind)
@@ -109,9 +109,9 @@ def aside(home: Path, kind: str, of: Path) -> Iterator[Path]:
 
 
 def settle(aside: Path, final: Path) -> bool:
-    """Rename a folder that is whole to ``final``; return whether it is new: there, the same may have been decided.
+    """Rename a whole folder to ``final``; return False where the same decision is there already.
 
-    SplitError where another decision is.
+    SplitError where another one is.
     """
     try:
         # No folder can be renamed to one that is not empty: the first to finish wins, and the second compares itself.

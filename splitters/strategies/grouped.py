@@ -129,13 +129,14 @@ class BalancedGroupKFold(GroupPacker):
     depends on the groups; ``report`` says how even they are, and how even they could be.
 
     ``size_weight`` weighs sizes against classes: 1.0 is the published cost, sum_f (n_f/n - 1/k)^2 + sum_f sum_c
-    (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size by what it should be, (k n_f/n - 1)^2, for by the published
-    one a giant group makes folds half as large again. A fold without a class that at least k groups have costs 1 more.
+    (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size by what it should be, (k n_f/n - 1)^2: the published cost
+    lets a giant group make folds half as large again. A fold without a class that at least k groups have costs 1 more.
     ``effort`` counts rounds of exchanges, never seconds; from 64 on large groups are moved as well, and "max" searches
     on. Up to 20 groups get the best assignment there is, whatever the seed, where branch and bound ends within some
-    thousand nodes (``report`` says so). At an effort below 16, and in the repeats of ``Repeated`` after the first, few
-    groups (up to 20, or 6 a fold) get one of the many assignments that are good enough, so that seeds differ: with
-    fewer than 15 groups at a third of the cost of rows that fall into the folds one by one, from 15 on at 1/48 of it.
+    thousand nodes (``report`` says so). Few groups else (up to 20 at an effort below 16 or in the later repeats of
+    ``Repeated``; 21 to 6 a fold but for "max") get one of the many assignments that are good enough, so that seeds
+    differ: with fewer than 15 groups at a third of the cost of rows that fall into the folds one by one, from 15 on at
+    1/48 of it.
     A class of fewer groups than folds is spread over as many as it can be; with ``rare="error"`` it is a SplitError.
     ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
     ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.

@@ -190,9 +190,9 @@ class Tracker:
     def _fill(self, run: Run, entry: Entry) -> None:
         """Log what an entry holds, with the model and the split that it belongs to; what the run holds stays once.
 
-        MLflow keeps a point of a run once, however often it is logged at one time, and shows the larger of two at one
-        time; a model's it may refuse. So all are of the run's start, or of now where one has changed, or a kill came
-        between the points and the tag that names their model. Seconds are those of the first fit.
+        MLflow keeps equal points of a run once, shows the larger of two at one time, and may refuse a model's again. So
+        points are logged at the run's start; at now where one has changed, or a kill has left no tag that names their
+        model. Seconds are those of the first fit.
         """
         from mlflow.entities import Metric, Param, RunTag
 
@@ -340,7 +340,7 @@ def made_once(
             beside = list_artifacts(artifact_uri=place, tracking_uri=tracker.client.tracking_uri)
             stays = name in {Path(each.path).name for each in beside}
         run_id = str(existing.info.run_id) if existing and stays else write(tracker, existing)
-    if content and home.tracks_here and (existing is None or run_id == existing.info.run_id):  # not one beside it
+    if content and home.tracks_here and (existing is None or run_id == existing.info.run_id):  # not a second run of it
         seen[key] = [run_id, content, f"mlartifacts/{split.name}/{run_id}/artifacts/{file}"]
         keep_file(home.path / SEEN, json.dumps([_state_of_store(home), seen]).encode())
     return run_id, not stays

@@ -71,14 +71,19 @@ class Server:
         return f"{self.address}/api"
 
 
-def kept_server(home: Home) -> Server | None:
-    """Return the server that is kept for a home, where it lives, is of this Prefect's version and answers."""
+def _living_server(home: Home) -> Server | None:
+    """Return the server that a home's ``server.json`` names, where it lives."""
     try:
         server = Server(**json.loads((home.path / "server.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    lives = mark_of(server.pid) == server.mark and server.prefect == prefect.__version__
-    return server if lives and _answers(server, 10.0) else None
+    return server if mark_of(server.pid) == server.mark else None
+
+
+def kept_server(home: Home) -> Server | None:
+    """Return the server that is kept for a home, where it lives, is of this Prefect's version and answers."""
+    server = _living_server(home)
+    return server if server and server.prefect == prefect.__version__ and _answers(server, 10.0) else None
 
 
 def keep_server(home: Home) -> Server:
@@ -87,14 +92,15 @@ def keep_server(home: Home) -> Server:
     with locked(home.locks, "kept server"):
         if server := kept_server(home):
             return server
+        stop_server(home)  # of another Prefect, or deaf: two would share a database
         server, _ = _started(home, keep=True)
         keep_file(home.path / "server.json", json.dumps(asdict(server)).encode())
         return server
 
 
 def stop_server(home: Home) -> bool:
-    """End the server that is kept for a home, and return whether there was one."""
-    server = kept_server(home)
+    """End the server that is kept for a home, whatever its version, and return whether there was one."""
+    server = _living_server(home)
     (home.path / "server.json").unlink(missing_ok=True)
     if server is not None:
         _end(server.pid)

@@ -280,7 +280,7 @@ def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
     assert "not corrected for having been chosen: a resample needs rows or groups left out" in made.notes[-1]
     one = choose("mse", replace(problem, groups=np.zeros(100, dtype=np.int64)), frames, np.zeros((2, 5)))
     assert one.low == one.value == one.high
-    assert one.notes[-1].endswith("an interval needs 2 independent rows or groups, and there is 1.")
+    assert one.notes[-1].endswith("an interval needs 2 independent rows or groups, and there is 1; group finer.")
 
 
 def test_scores_of_a_loop_of_ones_own_are_a_finite_number_for_each_of_two_splits_or_more() -> None:

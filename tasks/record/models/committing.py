@@ -131,7 +131,7 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> None:
         return
     require_signed_version(signed[0])  # one that is not ours is neither finished nor undone
     decision = signed_decision(run)
-    # A run that is FINISHED has promoted already: whoever serves instead by now was put there since.
+    # A run that is FINISHED has promoted already, and so may others: whoever serves instead was put there since.
     if decision and decision.promote and run.info.status != "FINISHED":
         with model.alone(), suppress(ChampionChangedError):  # then it stays beside the other, as what was not promoted
             model.make_champion(signed[0], decision)

@@ -20,7 +20,7 @@ from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
 from evenfold.tasks.record.reading import read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, locked
-from evenfold.tasks.steps import step
+from evenfold.tasks.steps import is_refreshing, step
 
 from .versions import REPLACES, WITHDRAWN, Tags, decision_in, require_signed_version, signed_decision, who_and_why
 
@@ -127,13 +127,19 @@ class RegisteredModel:
                 f"the champion of {self.name} is version {now} by now, and {before} was compared with."
             )
 
-    def make_champion(self, own: ModelVersion, decision: Decision | None) -> None:
-        """Make a version champion, as ``require_champion`` allows, and who was it the previous one; twice is once."""
+    def make_champion(self, own: ModelVersion, decision: Decision | None) -> bool:
+        """Make a version champion, as ``require_champion`` allows, and who was it the previous one; twice is once.
+
+        Return whether it is: one that somebody took back, before its run had ended, is it again by a refresh alone.
+        """
         self.require_champion(decision, own)
+        if WITHDRAWN in own.tags and not is_refreshing():
+            return False
         version, before = str(own.version), self.aliases.get(CHAMPION)
         if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
             self.client.set_model_version_tag(self.name, version, REPLACES, before)
         self.put_aliases(version)
+        return True
 
     def put_aliases(self, champion: str, previous: str | None = None) -> None:
         """Let a version be the champion, and another, if it is still there, the previous one: whose place it took."""

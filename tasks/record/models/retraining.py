@@ -149,17 +149,17 @@ def open_retraining(
     about = parts_of_record(work, label, interval, level) | parts_of_build(build) | {"kind": "retrain", "name": name}
     key, code = coded(run_key(**about, **dict(another)), recipe.code)
     run = tracker.find(key)
+    own = RegisteredModel(tracker, name).version_of(key) if run and split.staged and not is_refreshing() else None
+    if own and WITHDRAWN in own.tags:  # with its generation of the split
+        who = ""
+        with suppress(ValueError):  # somebody wrote there
+            done = RolledBack.model_validate_json(own.tags[WITHDRAWN])
+            who = f" by {done.by} ({done.reason})"
+        raise SplitError(
+            f"this table was let in as {split.name} {split.version} and withdrawn{who}; retrain with a corrected "
+            "one, or let it in again by refresh=True (--refresh)."
+        )
     if run and run.info.status == "FINISHED" and (outcome := tracker.read_ours(run.info.run_id, OUTCOME, Retraining)):
-        own = outcome.registered if split.staged and not is_refreshing() else None
-        tags, who = tracker.client.get_model_version(own.name, own.version).tags if own else {}, ""
-        if WITHDRAWN in tags:  # with its generation of the split
-            with suppress(ValueError):  # somebody wrote there
-                done = RolledBack.model_validate_json(tags[WITHDRAWN])
-                who = f" by {done.by} ({done.reason})"
-            raise SplitError(
-                f"this table was let in as {split.name} {split.version} and withdrawn{who}; retrain with a corrected "
-                "one, or let it in again by refresh=True (--refresh)."
-            )
         return Opened(run_id=run.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.canonical().items()} | {"metric": metric}
     tags = split_tags(split) | origin_tags() | code | {"evenfold.split_run_id": split_run_of(split)}
@@ -217,7 +217,7 @@ def register_model(
         versions.sign_version(client, version, tags)  # as what we made: one that is something else stays refused
         number = str(version.version)
         if promote:
-            registered.make_champion(version, decision)
+            promote = registered.make_champion(version, decision)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
     uri = f"models:/{name}/{number}"

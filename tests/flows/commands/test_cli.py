@@ -191,6 +191,15 @@ def test_flags_and_files_ask_for_the_same(
     assert placed["split"]["split_id"] == run("split rows.parquet --spec placed.yaml")["split"]["split_id"]  # type: ignore[index]
 
 
+def test_an_error_that_nobody_foresaw_is_no_gates_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("evenfold.flows.cli.app", lambda **_: {}["a bug"])
+    with pytest.raises(SystemExit, match="70"):
+        main()
+    assert "KeyError: 'a bug'" in capsys.readouterr().err
+
+
 def test_an_option_of_one_value_is_not_forgotten_where_it_comes_twice(capsys: pytest.CaptureFixture[str]) -> None:
     """The study of 3, 5 and 10 folds was one of 10."""
     assert call(*shlex.split("folds visits.parquet --target cost --k 3 --k 5 --k=10")) == 2

@@ -88,9 +88,7 @@ def test_a_suspended_run_goes_on_on_another_machine_after_a_yes(
     assert len(events("evenfold.retrain.asked")) == 1
 
 
-def test_an_answer_at_a_terminal_resumes_the_run_and_silence_fails_it(
-    due: Any, prefect_home: Home, prefect_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_at_a_terminal_resumes_the_run_and_silence_fails_it(due: Any, prefect_home: Home) -> None:
     """The terminal's no ends the run as Failed with its sentence; after the stated time a form is too late."""
     late = due(answer_within=6 / 3600, run_label="late")
     assert executed(late).name == "Suspended"
@@ -102,7 +100,6 @@ def test_an_answer_at_a_terminal_resumes_the_run_and_silence_fails_it(
     assert state.is_failed(), state
     flow_run = due()
     assert executed(flow_run).name == "Suspended"
-    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
     done = CliRunner().invoke(app, ["answer", "asked", "--refuse", "--reason", "too good", "--name", "eve"])
     assert "too good; the suspended run goes on." in done.output, done
     state = executed(flow_run)

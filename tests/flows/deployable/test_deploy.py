@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from evenfold.tasks import Home
 from prefect import get_client
 from prefect.blocks.system import Secret
 from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.schedules import IntervalSchedule
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker
 from typer.testing import CliRunner
 
@@ -60,24 +62,25 @@ def test_an_update_keeps_a_pause_and_says_what_it_changes(prefect_home: Home, fo
     assert CliRunner().invoke(cli.app, [*asked, "0 4 * * 1"]).exit_code == 0
     with get_client(sync_client=True) as client:
         made = client.read_deployment_by_name("retrain/paused")
-        client.update_deployment_schedule(made.id, made.schedules[0].id, active=False)
+        daily = IntervalSchedule(interval=timedelta(days=1))
+        client.update_deployment_schedule(made.id, made.schedules[0].id, active=False, schedule=daily)
         client.pause_deployment(made.id)
     more = ["--queue", "night", "--registered-name", "shop", "--json"]
     done = CliRunner().invoke(cli.app, [*asked, "0 5 * * 1", *more])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["paused"]
-    assert told["changes"] == {
-        "parameters.registered_name": [None, "shop"],
-        "queue": ["default", "night"],
-        "schedules": [["0 4 * * 1 (UTC)"], ["0 5 * * 1 (UTC)"]],
-    }
+    (before,), after = told["changes"].pop("schedules")
+    assert ("days=1" in before, after) == (True, ["0 5 * * 1 (UTC)"])
+    assert told["changes"] == {"parameters.registered_name": [None, "shop"], "queue": ["default", "night"]}
     with get_client(sync_client=True) as client:
         made = client.read_deployment_by_name("retrain/paused")
     assert (made.paused, made.schedules[0].active) == (True, False)
 
 
-def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Path) -> None:
+def test_what_cannot_be_deployed_is_refused_first(
+    prefect_home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A secret that Prefect would keep, a pool of another kind: a sentence, and nothing is made."""
 
     def asked(data: str = "rows.parquet", **more: Any) -> Any:
@@ -93,6 +96,9 @@ def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Pa
             asked(pool="elsewhere")
         with pytest.raises(SplitError, match=r"^--cron '0 4 \* \* 1' in Nowhere/Land is not a time"):
             asked(cron="0 4 * * 1", timezone="Nowhere/Land")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://ada:geheim@mlflow.example")
+        with pytest.raises(SplitError, match=r"^MLFLOW_TRACKING_URI holds a password, which Prefect would keep; "):
+            asked()
         assert "refused" not in {each.name for each in client.read_deployments()}
 
 

@@ -140,6 +140,18 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
         withdraw.fn("monthly@1.7", reason="none")
 
 
+def test_what_was_taken_back_before_its_run_had_ended_does_not_serve_again(home: Home) -> None:
+    killed_before(*STEPS["promoted"][:2], lambda: retrain("monthly", rows(80), GOOD))
+    roll_back.fn("monthly", reason="in hours")
+    outcome = retrain("monthly", rows(80), GOOD)
+    assert (outcome.registered.version, outcome.registered.champion, champion(home, "monthly")) == ("2", False, "1")
+    killed_before(*STEPS["kept"][:2], lambda: retrain("monthly", rows(90), GOOD))
+    withdraw.fn("monthly@1.2", reason="in days")
+    with pytest.raises(SplitError, match=r"let in as monthly 1\.2 and withdrawn by .* \(in days\)"):
+        retrain("monthly", rows(90), GOOD)
+    assert champion(home, "monthly") == "1"
+
+
 def test_the_first_month_is_withdrawn_with_the_only_champion(home: Home) -> None:
     done = withdraw.fn("monthly@1.0", reason="of another customer")
     assert (done.left, done.models[0].champion) == (None, None)

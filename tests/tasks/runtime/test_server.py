@@ -67,7 +67,6 @@ def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
     written = record.read_text()
     record.write_text(json.dumps({**json.loads(written), "prefect": "3.0.0"}))
     assert kept_server(home) is None, "another Prefect's"
-    record.write_text(written)
     assert up_here("--stop") == {"stopped": True}
     assert not answers(f"{up['address']}/api/health")
     record.write_text(written)
