@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from evenfold.manifests.tables.canonical import amount, canonical_table, infer_t
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.numbers import AUDITING, by_appearance
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .columns import Array, Codes, Column, alone, column_of, correlation, target_of
 from .findings import DropFeatures, KeepTogether, Remedy, SplitByTime, needed
@@ -203,7 +204,14 @@ def in_one_thread() -> AbstractContextManager[Any]:
     """Return a context in which small models learn in one thread: sums in parallel differ in their last bits."""
     import sklearn.ensemble  # noqa: F401, what starts threads must be loaded by then
 
-    return cast("AbstractContextManager[Any]", threadpool_limits(limits=1))
+    limited: AbstractContextManager[Any] = thread_pools(len(sys.modules)).limit(limits=1)
+    return limited
+
+
+@lru_cache(maxsize=1)
+def thread_pools(_n_modules: int) -> ThreadpoolController:
+    """Return what limits the threads of the libraries that are loaded by now; finding them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def _once(learn: Callable[..., Array]) -> Callable[..., Array]:

@@ -160,9 +160,7 @@ def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray
     if manifest.kind == "draws":
         raise SplitError(f"{spec.strategy} draws rows, and more draws of it are its repeats; ask for more (n_splits).")
     if not splitter.promises >= {"exhaustive", "trains_on_rest"}:
-        raise SplitError(
-            f"{spec.strategy} has no other folds that test each row by all others; split by KFold."
-        )
+        raise SplitError(f"{spec.strategy} has no other folds that test each row by all others; split by KFold.")
     name = {"strategy": spec.strategy, "params": spec.params}
     strategy = spec.params["strategy"] if isinstance(splitter, Repeated) else name
     again = Repeated(strategy, n_repeats, random_state=spec.seed)

@@ -118,6 +118,7 @@ def read_evaluation(run_id: str, *, ours: bool = False) -> Recorded:
     tracker = Tracker(Home.here())
     run = run_named(tracker, run_id)
     run_id = str(run.info.run_id)
+    tracker.places[run_id] = str(run.info.artifact_uri)
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = tracker.fetch(run_id, PREDICTIONS, Path(folder))

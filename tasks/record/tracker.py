@@ -73,6 +73,7 @@ class Tracker:
         self.home = home
         self.experiment = experiment
         self.made: set[str] = set()  # runs that nobody has written to before
+        self.places: dict[str, str] = {}  # where the artifacts of a run are, which never changes
         home.make()
         from mlflow.tracking import MlflowClient
 
@@ -298,7 +299,9 @@ class Tracker:
         from mlflow.artifacts import download_artifacts
 
         # Named by its run, files of models that the run has made would lie over those that are called alike.
-        place = f"{self.client.get_run(run_id).info.artifact_uri}/{name}"
+        if run_id not in self.places:
+            self.places[run_id] = str(self.client.get_run(run_id).info.artifact_uri)
+        place = f"{self.places[run_id]}/{name}"
         with in_silence():
             to = folder and str(folder)
             return Path(download_artifacts(place, dst_path=to, tracking_uri=self.client.tracking_uri))

@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, wait
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import cache
 from multiprocessing.util import Finalize
 from typing import Any, TypeVar
 
+from evenfold.manifests.audits.sample import thread_pools
 from evenfold.splitters.errors import EvaluationError, EvenfoldError, SplitError
 from evenfold.splitters.naming import READ
 from evenfold.splitters.untrusted import import_beforehand
 from joblib.externals import loky
-from threadpoolctl import ThreadpoolController
 
 from .home import Settings, cores, environment, overlapping
 
@@ -140,11 +140,6 @@ def begin_worker(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-@lru_cache(maxsize=1)
-def _pools(_modules: int) -> ThreadpoolController:
-    return ThreadpoolController()  # looking for the loaded libraries takes milliseconds, and draws are many
-
-
 @contextlib.contextmanager
 def limited(cells: int) -> Iterator[None]:
     """Let a fit to a table of ``cells`` use its share of the threads and one BLAS thread in the block, ``unlogged``.
@@ -158,7 +153,7 @@ def limited(cells: int) -> Iterator[None]:
     # With fewer cells each, threads wait for one another longer than they work.
     threads = max(1, min(share, cells // 100_000))
     limits = {"openmp": threads, "blas": 1}
-    with _pools(len(sys.modules)).limit(limits=limits), _joblib_limited(share), unlogged():
+    with thread_pools(len(sys.modules)).limit(limits=limits), _joblib_limited(share), unlogged():
         yield
 
 

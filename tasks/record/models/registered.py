@@ -119,23 +119,25 @@ class RegisteredModel:
         """Return the version that the retraining of this key registered, None where it has not."""
         return next((each for each in self.versions.values() if each.tags.get(RUN_KEY) == key), None)
 
-    def require_champion(self, decision: Decision | None, own: ModelVersion | None) -> None:
-        """Raise ChampionChangedError unless the champion is the version that was compared with, or one's ``own``."""
-        now, before = self.aliases.get(CHAMPION) or "none", decision and (decision.champion or "none")
+    def require_champion(self, decision: Decision | None, own: ModelVersion | None) -> dict[str, str]:
+        """Return the aliases; ChampionChangedError unless the champion is what was compared with, or one's ``own``."""
+        aliases = self.aliases
+        now, before = aliases.get(CHAMPION) or "none", decision and (decision.champion or "none")
         if before and now not in (before, own and str(own.version)):
             raise ChampionChangedError(
                 f"the champion of {self.name} is version {now} by now, and {before} was compared with."
             )
+        return aliases
 
     def make_champion(self, own: ModelVersion, decision: Decision | None) -> bool:
         """Make a version champion, as ``require_champion`` allows, and who was it the previous one; twice is once.
 
         Return whether it is: one that somebody took back, before its run had ended, is it again by a refresh alone.
         """
-        self.require_champion(decision, own)
+        aliases = self.require_champion(decision, own)
         if WITHDRAWN in own.tags and not is_refreshing():
             return False
-        version, before = str(own.version), self.aliases.get(CHAMPION)
+        version, before = str(own.version), aliases.get(CHAMPION)
         if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
             self.client.set_model_version_tag(self.name, version, REPLACES, before)
         self.put_aliases(version)
