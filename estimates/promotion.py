@@ -98,9 +98,9 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
         return float(mass @ ndtr((correlation * GRID - bound) / spread)) - error
 
     alone = float(stats.norm.isf(error))  # what a look that has none before it asks for, which is never too little
-    if too_much(LEAST) <= 0:
-        return LEAST
-    return alone if too_much(alone) >= 0 else float(bisect(too_much, LEAST, alone))
+    if too_much(0.0) <= 0:  # the earlier looks have spent half of all chances: what is worse is not promoted even so
+        return 0.0
+    return alone if too_much(alone) >= 0 else float(bisect(too_much, 0.0, alone))
 
 
 @lru_cache(maxsize=64)

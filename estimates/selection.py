@@ -200,29 +200,34 @@ class Tried:
 
 def choose(
     metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], scores: Sequence[Sequence[float]], *,
-    one_standard_error: bool = False, level: float = 0.95, seed: int = 0,
+    one_standard_error: bool = False, level: float = 0.95, seed: int = 0, ordered: bool = False,
 ) -> Choice:  # fmt: skip
     """Return the choice among configurations by ``metric``, from out-of-fold predictions of each on the same rows.
 
     ``scores``: test scores (configurations x splits), for the standard error. ``one_standard_error`` takes
-    configurations as ordered from simple to complex. Notes say where nothing can be corrected, or splits lack scores.
+    configurations as ordered from simple to complex. ``ordered``: the rows follow one another in time, and the folds
+    are stretches of it. Notes say where nothing can be corrected, or splits lack scores.
     """
-    evidences = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
+    evidences = [Evidence(metric_of(metric), problem, predictions=frame, ordered=ordered) for frame in predictions]
     values = _values(evidences)
     best = chosen = int(np.argmax(values))
     tolerance, table = 0.0, np.asarray(scores, dtype=np.float64)
     lacking = int(np.sum(~np.all(np.isfinite(table), axis=0))) if one_standard_error else 0
     if one_standard_error and table.shape[1] > 1 and not lacking:
         chosen, tolerance = simplest_near_best(table, values)
+    value = float(values[chosen])
     try:
         worth = _worth(evidences, tolerance, level, seed)
     except ModelError as error:  # every configuration is fitted by now: the score of the best is told as it is
-        value = float(values[chosen])
-        interval = interval_for(_with_sizes(evidences[chosen]), "corrected_wald", level)
         note = f"The score is not corrected for having been chosen: {error!s}"
-        if isinstance(interval, Declined):
-            note, interval = f"{note} {interval.note}", Interval(value, value, level, "none")
-        worth = BestOfMany(0, value, value, interval.holding(value), notes=(note,))
+        worth = BestOfMany(0, value, value, Interval(value, value, level, "none"), notes=(note,))
+    if ordered or worth.interval.method == "none":  # so few stretches of time can hardly be drawn: theirs, moved along
+        own = interval_for(_with_sizes(evidences[chosen]), "auto", level)
+        if isinstance(own, Declined):
+            own, worth = Interval(value, value, level, "none"), replace(worth, notes=(*worth.notes, own.note))
+        moved, within = worth.value - value, evidences[chosen].metric
+        own = replace(own, low=own.low + moved, high=own.high + moved).holding(worth.value)
+        worth = replace(worth, interval=own.within(within.low, within.high))
     none = f"{lacking:,} of {table.shape[1]:,} splits lack a score of some configuration: there is no standard error."
     notes = (*worth.notes, *([none] if lacking else ()), *_simpler(best, chosen, tolerance))
     ends = worth.interval.low, worth.interval.high
@@ -269,7 +274,8 @@ def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: 
     """Return the worth of the rule's choice, as a score; a row that is drawn comes with all its tests."""
     first, loss = _with_sizes(evidences[0]), evidences[0].metric.loss
     inflation = 1.0 + first.train_ratio if len(first.scores) > 1 else 1.0
-    units = np.arange(first.rows.size) if first.units is None else first.units
+    together = first.batches if first.ordered else first.units
+    units = np.arange(first.rows.size) if together is None else together
 
     def means(times: NDArray[np.float64]) -> NDArray[np.float64]:
         at = np.repeat(np.arange(units.size), times.astype(np.int64)[units])
@@ -278,7 +284,7 @@ def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: 
     how: tuple[Means, int] = means, int(units.max()) + 1
     if loss is not None:
         losses, masses = zip(*(one.lost(loss) for one in evidences), strict=True)
-        how = unit_means(np.column_stack(losses), first.units, masses[0])
+        how = unit_means(np.column_stack(losses), together, masses[0])
     n = 200 if loss is None else 1_000  # scorers are slow
     worth = bias_corrected_best(*how, tolerance=tolerance, inflation=inflation, n_resamples=n, level=level, seed=seed)
     scored = worth.scores(0.0 if loss is None else loss.best)
@@ -293,14 +299,15 @@ def _with_sizes(evidence: Evidence) -> Evidence:
 
 def choose_by_draws(
     metric: str, problem: Problem, draws: Sequence[DrawScores], *, one_standard_error: bool = False,
-    level: float = 0.95, seed: int = 0,
+    level: float = 0.95, seed: int = 0, n_rows: int | None = None,
 ) -> Choice:  # fmt: skip
     """Return the choice among configurations by their mean score over the same draws: random splits or bootstraps.
 
     A metric that is a mean over rows is corrected by resampling rows' (whole groups') mean out-of-bag losses, as in
     ``bias_corrected_best``. Any other loses the mean difference between each draw's winner and the choice, rather too
-    much (Tibshirani and Tibshirani, 2009). The error of ``one_standard_error`` is the corrected t's. Draws that lack a
-    configuration's score are left out and counted in a note; raises ModelError where they are more than half.
+    much (Tibshirani and Tibshirani, 2009). The error of ``one_standard_error`` is the corrected t's. ``n_rows``: for
+    draws with replacement, the rows drawn from, as in ``compare_draws``. Draws that lack a configuration's score are
+    left out and counted in a note; raises ModelError where they are more than half.
     """
     name = metric_of(metric).name
     table = np.stack([draw.scores_of(name).to_numpy(dtype=np.float64) for draw in draws])
@@ -312,11 +319,13 @@ def choose_by_draws(
     table = table[:, defined]
     means = table.mean(axis=1)
     best = int(np.argmax(means))
-    sizes = [draws[0].table[of].to_numpy(dtype=np.float64)[defined] for of in ("n_train", "n_test")]
+    trained, tested = (draws[0].table[of].to_numpy(dtype=np.float64) for of in ("n_train", "n_test"))
+    trained = trained if n_rows is None else n_rows - tested
+    sizes, inflation = [trained[defined], tested[defined]], 1.0 + float(np.mean(tested / trained))
     spread = corrected_resampled_t(table[best], *sizes, level=level) if table.shape[1] > 1 else None
     tolerance = spread.se if one_standard_error and spread else 0.0
     chosen = int(np.flatnonzero(means >= means[best] - tolerance)[0]) if tolerance else best
-    of_rows = _of_rows(name, problem, draws, tolerance, level, seed)
+    of_rows = _of_rows(name, problem, draws, tolerance=tolerance, inflation=inflation, level=level, seed=seed)
     bias, interval, note = of_rows or _of_draws(table, chosen, sizes, level)
     value = float(means[chosen]) + bias
     bounded = replace(interval, notes=()).holding(value).within(metric_of(metric).low, metric_of(metric).high)
@@ -326,20 +335,18 @@ def choose_by_draws(
 
 
 def _of_rows(
-    name: str, problem: Problem, draws: Sequence[DrawScores], tolerance: float, level: float, seed: int
+    name: str, problem: Problem, draws: Sequence[DrawScores], **how: Any
 ) -> tuple[float, Interval, str] | None:
     """Return the correction of the choice's score, the interval and a note, by losses; None where those are few."""
     loss = metric_of(name).loss
     of_draws = [lost for draw in draws if (lost := draw.losses(name)) is not None]
     if loss is None or len(of_draws) < len(draws):
         return None
-    losses, table = np.column_stack(of_draws), draws[0].table
+    losses = np.column_stack(of_draws)
     seen = ~np.isnan(losses).any(axis=1)
     groups, weights = (None if of is None else of[seen] for of in (problem.groups, problem.weights))
-    inflation = 1.0 + float(np.mean(table["n_test"] / table["n_train"]))
     try:
-        how = unit_means(losses[seen], groups, weights)
-        worth = bias_corrected_best(*how, tolerance=tolerance, inflation=inflation, level=level, seed=seed)
+        worth = bias_corrected_best(*unit_means(losses[seen], groups, weights), **how)
     except ModelError:  # too few rows or groups to leave some out
         return None
     return -worth.bias, worth.interval.scores(loss.best), ""

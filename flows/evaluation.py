@@ -291,7 +291,7 @@ def look_at_holdout(split: SplitOutcome, model: ModelSpec, request: Request) -> 
     """
     started, ref = time.monotonic(), split.split
     try:
-        look = run(studies.record_look, ref, work_of(ref, model).problem.model, request.reason)
+        look = run(studies.record_look, ref, work_of(ref, model).problem.model, request.reason, request.level)
     except Exception as error:
         why = " ".join(str(error).split())[:300].rstrip(".")
         raise EvaluationError(f"the look could not be recorded, so the holdout stays closed: {why}.") from error

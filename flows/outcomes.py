@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Choice, Comparison, Confusion, Estimate, FoldScore, ModelSpec
+from evenfold.estimates import Choice, Comparison, Confusion, Estimate, FoldScore, Interval, ModelSpec
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import figures_of
 from evenfold.estimates.selection import NestedChoice
 from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
@@ -262,7 +263,8 @@ class Tuning(Displayed, Outcome):
     @property
     def summary(self) -> str:
         """The configuration that was chosen and what to expect of it, in one line."""
-        score = f"{self.metric} {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        metric, interval = metric_of(self.metric), Interval(self.low, self.high, self.level, "")
+        score = " ".join([metric.title, *words.score_and_interval(metric, self.value, interval)])
         return f"Tuning of {len(self.configurations):,} configurations: {self.configurations[self.chosen]}, {score}"
 
     def as_page(self) -> reports.Page:

@@ -139,6 +139,11 @@ def require_used(request: Request) -> None:
         "a split that is there (manifest)": of_split if manifest else [],
         "a look at the holdout (on='holdout')": of_folds if looks else [],
         "the folds (on='folds')": ["reason"] if reason and not looks else [],
+        "a retraining that asks nobody (on_unclear='ask' does, with gates)": [
+            name for name in fields_in(groups.DecideFields) if name in ("ask_above", "answer_within")
+        ]
+        if fields.get("on_unclear") != "ask" or fields.get("gates") is False
+        else [],
     }
     for what, names in unused.items():
         if names:

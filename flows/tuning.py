@@ -70,12 +70,13 @@ def tune(request: Request) -> Tuning:
 
 def _chosen(work: Work, outcomes: list[Evaluated], metric: str, **how: Any) -> Choice:
     """Return the choice by the predictions of all folds, or by the scores of all draws, which keep no predictions."""
-    problem, seed = work.problem, work.manifest.spec.seed
+    problem, how = work.problem, how | {"seed": work.manifest.spec.seed}
     if work.manifest.kind == "draws":
-        return choose_by_draws(metric, problem, [scores_of_draws(each) for each in outcomes], seed=seed, **how)
+        draws = [scores_of_draws(each) for each in outcomes]
+        return choose_by_draws(metric, problem, draws, n_rows=work.n_drawn_from, **how)
     predictions = [frame_of(each.predictions) for each in outcomes]
     scores = [[score.test.get(metric, nan) for score in each.scores] for each in outcomes]
-    return choose(metric, problem, predictions, scores, seed=seed, **how)
+    return choose(metric, problem, predictions, scores, ordered=work.in_time_order, **how)
 
 
 def _nested(

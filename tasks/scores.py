@@ -163,9 +163,8 @@ def compared(
     if before.empty:
         raise EvaluationError("no scores of it by its earlier code are kept on these rows")
     if split.kind == "draws":
-        out_of_bag = "out_of_bag" in work.manifest.splitter.promises
         weights = (champion.weights, candidate.weights)
-        return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None, weights=weights)
+        return compare_draws(before, after, metric, n_rows=work.n_drawn_from, weights=weights)
     stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))

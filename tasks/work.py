@@ -80,6 +80,12 @@ class Work:
         places = self.place[rows]
         return places[places >= 0]
 
+    @property
+    def n_drawn_from(self) -> int | None:
+        """How many rows draws with replacement draw from; None where draws, or folds, are without."""
+        drawn = "out_of_bag" in self.manifest.splitter.promises
+        return self.at_hand(self.manifest.in_use.unlocked).size if drawn else None
+
     @cached_property
     def inner(self) -> Splitter | None:
         """The strategy of cross-validations inside the training rows: the split's own, where it can do that."""

@@ -193,7 +193,8 @@ def _from_rows(
         low, high = metric.high - apart * more, metric.high - apart * less
     else:
         low, high = within_range(metric, value, se, df, level)
-    return Interval(low, high, level, name if units is None else f"{name}, cluster-robust")
+    alone = units is None or (evidence.units is None and units is of_row)  # or blocks of the jackknife, no clusters
+    return Interval(low, high, level, name if alone else f"{name}, cluster-robust")
 
 
 def wald(evidence: Evidence, level: float) -> Interval | Declined:
@@ -216,7 +217,8 @@ def corrected_wald(evidence: Evidence, level: float) -> Interval | Declined:
     if isinstance(interval, Declined) or evidence.apparent is None or evidence.influence is None:
         return interval
     value = evidence.influence[0]
-    learnt = (1 - 1 / evidence.train_ratio) * (evidence.apparent - value) / 2
+    # Of a level, of fewer rows than its models learnt from, nothing says how much better one of all rows would be.
+    learnt = max(1 - 1 / evidence.train_ratio, 0.0) * (evidence.apparent - value) / 2
     further = max(min(learnt, (interval.high - value) / 4), 0.0)
     return replace(interval, high=min(interval.high + further, evidence.metric.high))
 

@@ -31,11 +31,11 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
         scores = " and ".join(score_text(reading.shown(score), half) for score in (comparison.a, comparison.b))
         move = f"apart by {score_text(abs(comparison.difference), half)}"
         tiles.append(Tile(better, f"{reading.title}: {scores}", move))
-        interval, test = comparison.interval, comparison.test
+        interval = comparison.interval
         apart = comparison.a, comparison.b, comparison.difference
         ends = (interval.low, interval.high) if interval else (None, None)
-        rows.append([reading.title, *map(number, (*apart, *ends, test.p if test else None)), better])
-    head = ["metric", a, b, f"{b} - {a}", "from", "to", "p (corrected t, folds)", "better"]
+        rows.append([reading.title, *map(number, (*apart, *ends, comparison.p)), better])
+    head = ["metric", a, b, f"{b} - {a}", "from", "to", "p", "better"]
     note = "As scikit-learn scores: higher is better, errors are negative."
     picture = _difference_picture(comparisons, names)
     words = dict.fromkeys(comparison.words for comparison in comparisons)  # alike where the rows score alike

@@ -190,23 +190,27 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reliability:
-    """Each bin of probability that has weight: its rows, weight, mean prediction and share of the class."""
+    """Each bin of probability that has weight: its rows, weight, mean prediction and share of the class.
+
+    ``repeats``: how often each row is among them; it is one row all the same.
+    """
 
     name: str
     rows: NDArray[np.int64]
     weight: Floats
     predicted: Floats
     observed: Floats
+    repeats: int = 1
 
     @classmethod
-    def of(cls, name: str, probability: Floats, hit: NDArray[Any], weight: Floats) -> Reliability:
+    def of(cls, name: str, probability: Floats, hit: NDArray[Any], weight: Floats, repeats: int = 1) -> Reliability:
         """Return the reliability of probabilities in ten bins of equal width; means are weighted. O(n)."""
         at = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
         rows, whole = np.bincount(at, minlength=BINS), np.bincount(at, weights=weight, minlength=BINS)
         used = np.flatnonzero(whole > 0)
         predicted = np.bincount(at, weights=weight * probability, minlength=BINS)[used] / whole[used]
         observed = np.bincount(at, weights=weight * hit, minlength=BINS)[used] / whole[used]
-        return cls(name, rows[used], whole[used].astype(np.float64), predicted, observed)
+        return cls(name, rows[used], whole[used].astype(np.float64), predicted, observed, repeats)
 
     @property
     def off(self) -> float:
@@ -216,7 +220,9 @@ class Reliability:
     def interval(self, level: float = 0.95) -> Floats:
         """Return the ends, low and high, of Wilson's interval of each bin's share, for rows that are independent."""
         quantile = float(stats.norm.ppf(0.5 + level / 2))
-        return np.array([wilson(share, n, quantile) for share, n in zip(self.observed, self.rows, strict=True)]).T
+        return np.array(
+            [wilson(*each, quantile) for each in zip(self.observed, self.rows / self.repeats, strict=True)]
+        ).T
 
 
 def calibration_section(
@@ -230,7 +236,9 @@ def calibration_section(
     weight = predictions["weight"].to_numpy(dtype=np.float64) if "weight" in predictions else np.ones(len(predictions))
     of = {label: predictions[f"proba_{label}"].to_numpy(dtype=np.float64) for label in positive}
     hits = (predictions["y"].to_numpy() == label for label in positive)
-    curves = [Reliability.of(str(label), of[label], hit, weight) for label, hit in zip(positive, hits, strict=True)]
+    repeats = predictions["repeat"].nunique()
+    curves = [Reliability.of(str(label), of[label], hit, weight, repeats)
+              for label, hit in zip(positive, hits, strict=True)]  # fmt: skip
     limits = thresholds(problem, predictions) if len(positive) == 1 else None
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     picture = reliability_picture(curves, limits, len(predictions), level)

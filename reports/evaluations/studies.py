@@ -144,7 +144,7 @@ def fold_count_words(metric: str, part: pd.DataFrame) -> str:
     if most <= error:
         move = f"{reading.title} moves by {score_text(most)}, less than its error of {score_text(error)}"
         return f"{first} folds will do: from {first} to {last} {move}"
-    enough = int(k[np.flatnonzero(np.abs(values - values[-1]) <= error)[0]])
+    enough = int(k[np.flatnonzero(np.r_[True, np.abs(values - values[-1]) > error])[-1]])  # all more are as good
     gain = score_text(reading.shown(float(moved[-1])))
     return f"Take {enough} folds or more: from {first} to {last}, {reading.title} changes by {gain}"
 

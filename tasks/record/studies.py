@@ -41,7 +41,7 @@ _ON_HOLDOUT = "tags.`evenfold.holdout` = '{}'"  # runs of looks, in whatever exp
 
 
 @step(run_name=lambda split, **_: f"record a look at {split.name}")
-def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, reason: str) -> Look:
+def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, reason: str, level: Level = 0.95) -> Look:
     """Record that somebody is about to look at the locked part, and return the run and the number of the look.
 
     The look is in the ledger and in the tracker before the rows are touched: where either cannot be written, the ledger
@@ -59,7 +59,9 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
         )  # fmt: skip
         sharing = ledger.sharing(opened)
         try:
-            with tracker.run(_look_entry(split, recipe, opened, sharing)) as run_id:
+            with tracker.run(
+                _look_entry(split, recipe, opened, level_of_look(opened["look"], level, sharing))
+            ) as run_id:
                 log_inputs(tracker, run_id, split, run_id, context="testing")
         except Exception as error:
             why = " ".join(str(error).split())[:300].rstrip(".")
@@ -70,9 +72,9 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
     return Look(run_id=run_id, look=opened["look"], budget=opened["budget"], sharing=sharing)
 
 
-def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, sharing: int | None) -> Entry:
-    """Return what the run of a look holds, as its line of the ledger has it."""
-    number, level = line["look"], level_of_look(line["look"], budget=sharing)
+def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, level: float) -> Entry:
+    """Return what the run of a look holds, as its line of the ledger has it; ``level``: of its interval."""
+    number = line["look"]
     tags = split_tags(
         split, record="look", look=str(number), look_reason=line["reason"], look_by=line["by"],
         look_digest=line["digest"], look_level=f"{level:.6g}", holdout=line["holdout"],

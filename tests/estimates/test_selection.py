@@ -205,6 +205,10 @@ def test_a_choice_by_draws_takes_off_what_choosing_in_each_draw_gains() -> None:
     assert less.high - less.low == pytest.approx(
         (made.high - made.low) * stats.t.ppf(0.75, 29) / stats.t.ppf(0.975, 29)
     )
+    replaced = choose_by_draws("roc_auc", TWO_CLASSES, [drawn(row) for row in scores], n_rows=150)
+    assert replaced.high - replaced.low == pytest.approx(
+        (made.high - made.low) * ((1 / 30 + 50 / 100) / (1 / 30 + 50 / 150)) ** 0.5
+    ), "draws with replacement have seen the rows that they do not test"
     alone = choose_by_draws("roc_auc", TWO_CLASSES, [drawn(scores[0])])
     assert alone.value == alone.naive == scores[0].mean()
     scores[0, 3] = np.nan
@@ -281,6 +285,15 @@ def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
     one = choose("mse", replace(problem, groups=np.zeros(100, dtype=np.int64)), frames, np.zeros((2, 5)))
     assert one.low == one.value == one.high
     assert one.notes[-1].endswith("an interval needs 2 independent rows or groups, and there is 1; group finer.")
+
+
+def test_a_choice_on_a_series_is_as_sure_as_its_stretches_of_time() -> None:
+    fold, y = np.arange(120) // 20, normals(120)
+    problem, frames = frames_of(y, [y + fold, y + fold + 2])
+    frames = [frame.assign(fold=fold) for frame in frames]
+    made, series = (choose("mse", problem, frames, np.zeros((2, 6)), ordered=ordered) for ordered in (False, True))
+    assert (series.chosen, series.naive) == (0, made.naive)
+    assert series.high - series.low > 2 * (made.high - made.low), "each fold is another year"
 
 
 def test_scores_of_a_loop_of_ones_own_are_a_finite_number_for_each_of_two_splits_or_more() -> None:

@@ -47,7 +47,8 @@ def test_a_comparison_names_the_better_model_first_and_reads_errors_as_people_do
     assert page.headings[0] == "Ridge 0 is better on every metric"
     assert page.words.count("Ridge 0") >= 2
     assert "neg_mean" not in " ".join(page.words)
-    assert [each.difference for each in comparisons] == page.numbers["figures"][2::6]
+    figures = page.numbers["figures"]
+    assert [(each.difference, each.p) for each in comparisons] == list(zip(figures[2::6], figures[5::6], strict=True))
     (caption,) = [words for words in page.words if words.startswith("Left of the dashed line Ridge 400 is better")]
     assert caption.endswith("right of it Ridge 0.")
     swapped = comparison_page([compare(near, far, "r2")], ("Ridge 0", "Ridge 400"))

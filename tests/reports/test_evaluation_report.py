@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,7 @@ def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None
     assert good.off < 0.02
     assert ((low < good.observed) & (good.observed < high)).all()
     assert ((low < good.predicted) & (good.predicted < high)).mean() > 0.8
+    assert replace(good, repeats=20_000).interval()[1].mean() > high.mean() + 0.2, "a row that is repeated is one row"
     assert Reliability.of("yes", p**3, hit, np.ones(p.size)).off > 0.15
     light = np.where(hit, 0.5, 1.0)  # half the weight of every hit: a share s becomes s / (2 - s)
     assert Reliability.of("yes", p, hit, light).observed == pytest.approx(good.observed / (2 - good.observed))

@@ -22,7 +22,16 @@ from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import is_refreshing, step
 
-from .versions import REPLACES, WITHDRAWN, Tags, decision_in, require_signed_version, signed_decision, who_and_why
+from .versions import (
+    RECIPE_OF,
+    REPLACES,
+    WITHDRAWN,
+    Tags,
+    decision_in,
+    require_signed_version,
+    signed_decision,
+    who_and_why,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -101,11 +110,11 @@ class RegisteredModel:
         """Yield the runs of its retrainings that meet a further condition, the newest first."""
         return self.tracker.runs(f"tags.`mlflow.runName` = 'retrain/{self.name}'{condition}")
 
-    def looks(self, before: Run | None = None) -> list[EarlierLook]:
-        """Return the comparisons of its retrainings that began ``before`` one, the oldest first; see ``read_looks``."""
+    def looks(self, before: Run | None = None, own: str = "") -> list[EarlierLook]:
+        """Return the comparisons of runs that began ``before`` one, but not its ``own``, as ``read_looks`` does."""
         began, looks = f" AND attributes.start_time < {before.info.start_time}" if before else "", []
         for run in reversed(list(self.retrainings(began))):
-            if decision := decision_in(run):
+            if run.info.run_id != own and (decision := decision_in(run)):
                 day, ours = _start_of(run), signed_decision(run)
                 looks.append(EarlierLook.of(ours, day) if ours else EarlierLook(day, decision.spent))
         return looks
@@ -115,9 +124,10 @@ class RegisteredModel:
         home = self.tracker.home
         return locked(home.locks, f"aliases/{home.tracking_uri}/{self.name}")
 
-    def version_of(self, key: str) -> ModelVersion | None:
-        """Return the version that the retraining of this key registered, None where it has not."""
-        return next((each for each in self.versions.values() if each.tags.get(RUN_KEY) == key), None)
+    def version_of(self, key: str, recipe: str | None = None) -> ModelVersion | None:
+        """Return the version that the retraining of this key registered, of a ``recipe`` if named; None: it has not."""
+        wanted = {RUN_KEY: key} | ({} if recipe is None else {RECIPE_OF: recipe})
+        return next((each for each in self.versions.values() if wanted.items() <= each.tags.items()), None)
 
     def require_champion(self, decision: Decision | None, own: ModelVersion | None) -> dict[str, str]:
         """Return the aliases; ChampionChangedError unless the champion is what was compared with, or one's ``own``."""

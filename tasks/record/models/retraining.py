@@ -34,7 +34,7 @@ from evenfold import reports
 
 from . import versions
 from .registered import CHALLENGER, RegisteredModel, RolledBack
-from .versions import ANSWERED, DECISION, DIGEST, EVALUATION, SIGNATURE, WITHDRAWN
+from .versions import ANSWERED, DECISION, DIGEST, EVALUATION, RECIPE_OF, SIGNATURE, WITHDRAWN
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -179,12 +179,13 @@ def record_decision(split: SplitRef, run_id: str, decision: Decision) -> Decisio
 
 
 @step(run_name=lambda split, name="", **_: f"earlier comparisons of {name or split.name}")
-def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
+def read_looks(split: SplitRef, name: str = "", own: str = "") -> list[EarlierLook]:
     """Return the earlier comparisons of a name, the oldest first; what was not signed has spent, and has seen nothing.
 
-    Raises SplitError where one cannot be read: left out, it would count as having spent nothing.
+    What a run has decided before is replaced by what it decides now: its ``own`` is no earlier one. Raises SplitError
+    where one cannot be read: left out, it would count as having spent nothing.
     """
-    return RegisteredModel(tracker_of(split), name or split.name).looks()
+    return RegisteredModel(tracker_of(split), name or split.name).looks(own=own)
 
 
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")
@@ -202,7 +203,7 @@ def register_model(
     registered, recipe = RegisteredModel(tracker_of(split), name), work.problem.model
     client = registered.client
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: client.get_run(run_id).data.tags.get(RUN_KEY, run_id)}
-    tags |= {"evenfold.model": json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
+    tags |= {RECIPE_OF: json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
     tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train), DIGEST: final.file.sha256}
     scores = [figures_of(each, ("metric", "method", "value", "sd")) for each in estimates[:MOST_SCORES]]
@@ -211,7 +212,7 @@ def register_model(
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
-        version = registered.version_of(tags[RUN_KEY])
+        version = registered.version_of(tags[RUN_KEY], tags[RECIPE_OF])  # a refresh may decide for the other recipe
         registered.require_champion(decision, version)
         version = version or _new_version(registered, run_id, work.problem, final, tags, decision)
         versions.sign_version(client, version, tags)  # as what we made: one that is something else stays refused
@@ -238,7 +239,7 @@ def _new_version(
     # the process, which is the user's.
     about = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": words}
     own = client.create_model_version(registered.name, model.artifact_location, **about)
-    first = registered.version_of(tags[RUN_KEY]) or own
+    first = registered.version_of(tags[RUN_KEY], tags[RECIPE_OF]) or own
     if str(first.version) != str(own.version):
         client.delete_model_version(registered.name, str(own.version))
     return first

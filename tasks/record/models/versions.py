@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 DECISION = "evenfold.decision"
 DIGEST = "evenfold.model_sha256"  # at a logged model, and at a version: the digest of its file
+RECIPE_OF = "evenfold.model"  # at a version: the recipe of its model, as JSON
 EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the evaluation of its recipe
 ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: who said yes or no, and why
 # At a version: its signatures, each by a tag of its own, for several homes may sign; whose place it took as champion;
@@ -41,7 +42,7 @@ LATER = SIGNATURE, REPLACES, WITHDRAWN = "evenfold.signature", "evenfold.replace
 class Tags(Outcome):
     """The tags that are read again: of a version its recipe and what that scored, of a retraining its decision."""
 
-    model: Json[ModelSpec] | None = Field(None, alias="evenfold.model")
+    model: Json[ModelSpec] | None = Field(None, alias=RECIPE_OF)
     scores: Json[list[RecordedScore]] = Field([], alias="evenfold.scores")
     decision: Json[Decision] | None = Field(None, alias="evenfold.decision")
 

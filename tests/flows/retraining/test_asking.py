@@ -87,7 +87,7 @@ def test_a_month_that_was_killed_after_a_yes_is_told_as_it_was_asked(
     retrain("weak", rows(60), BAD)
     month = partial(retrain, "weak", rows(80), GOOD, ask_above=0.1, **ASK)
     with pytest.raises(GateError):
-        month(on_unclear="stop")
+        month(on_unclear="stop", ask_above=None)
     registry(home).set_tag(named(home, "retrain/weak")[0].info.run_id, "prefect.flow_run_id", "of this try alone")
     with pytest.raises(WaitingError):
         month()

@@ -254,6 +254,8 @@ def test_a_month_after_the_other_has_less_to_spend(home: Home) -> None:
     assert told[0].pair == told[1].pair
     assert told[1].bound < stats.norm.isf(0.016) - 0.01, "what the first look has seen is not paid for again"
     assert len({each.pair for each in told}) == 3
+    again = retrain("monthly", rows(65), scored | MEDIAN, refresh=True).decision
+    assert (again.spent, again.bound) == (told[3].spent, told[3].bound), "a refresh looks at nothing twice"
 
 
 @pytest.mark.usefixtures("first")
