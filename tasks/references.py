@@ -50,7 +50,9 @@ def manifest_folder(reference: Any) -> Path:
 def _kept(manifest: manifests.Manifest) -> Path:
     """Return the folder of a manifest: where it was read, or below the home, as its name's next version if need be."""
     place, home = Path(manifest.uri or "nowhere"), Home.here()
-    if (place / "manifest.json").exists() and read_header(place)["split_id"] == manifest.split_id:
+    # By both: of the same folds another split may predict another column.
+    same = {"split_id": manifest.split_id, "plan_id": manifest.plan_id}.items()
+    if (place / "manifest.json").exists() and same <= read_header(place).items():
         return place
     from evenfold.tasks.store import bucket_of  # not before: commands that write nothing wait for no such import
 
@@ -58,7 +60,7 @@ def _kept(manifest: manifests.Manifest) -> Path:
         if bucket := bucket_of(home):
             bucket.fetch_splits(manifest.name)
         for folder, header in versions_below(home.splits, manifest.name):
-            if header["split_id"] == manifest.split_id:
+            if same <= header.items():
                 return folder
         whole = manifest if manifest.generation else manifest.altered(version=next_major(home.splits, manifest.name))
         return write(whole, home.splits)

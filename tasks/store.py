@@ -166,8 +166,11 @@ def remember(preimage: Preimage) -> None:
 
 def preimages_in(folder: str) -> list[Preimage]:
     """Return what was remembered in a folder of preimages, the newest first, at most 200."""
-    files = sorted((Home.here().results / folder).glob("*"), key=lambda file: file.stat().st_mtime, reverse=True)
-    preimages = (read(f"{folder}/{file.name}", file.read_bytes()) for file in files[:200])
+    dated: list[tuple[float, str, bytes]] = []
+    for file in (Home.here().results / folder).glob("[!.]*"):
+        with suppress(FileNotFoundError):  # cleaned meanwhile
+            dated.append((file.stat().st_mtime, file.name, file.read_bytes()))
+    preimages = (read(f"{folder}/{name}", content) for _, name, content in sorted(dated, reverse=True)[:200])
     return [each for each in preimages if isinstance(each, Preimage)]
 
 
@@ -211,7 +214,10 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
     left = (home.path.glob(".writing-*"), home.snapshots.glob(".writing-*"))  # but what a kill left there
     sizes = []
     for path in [each for each in chain(*(place.rglob("*") for place in places), *left) if each.is_file()]:
-        status = path.stat()
+        try:
+            status = path.stat()
+        except FileNotFoundError:  # somebody else's by now
+            continue
         # Some systems do not note when files are read; then the time of writing is all there is.
         idle, is_half_written = time.time() - max(status.st_mtime, status.st_atime), path.name.startswith(".writing-")
         if idle > (min(older_than, SECONDS["d"]) if is_half_written else older_than):

@@ -12,7 +12,16 @@ import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
 from evenfold.manifests.plan import in_key_order, used_columns
-from evenfold.manifests.store.state import State, cell_counts, group_table_of, held_of, levels_of, shares_of, to_balance
+from evenfold.manifests.store.state import (
+    MOST_CELLS,
+    State,
+    cell_counts,
+    group_table_of,
+    held_of,
+    levels_of,
+    shares_of,
+    to_balance,
+)
 from evenfold.manifests.tables.canonical import amount, numbered, verb
 from evenfold.manifests.tables.keys import key_values, positions_in
 from evenfold.manifests.tables.read import read_table
@@ -159,6 +168,8 @@ class _Dealing:
         if self.arrival.batch and self.state.counts is None:
             return self.manifest.state
         added = held_of(self.of_code, placed, self.strata[self.arrival.new], self.state.n_strata)
+        if added.size > MOST_CELLS:  # a new split remembers none of so many either
+            return self.manifest.state
         return replace(self.state, counts=(self.held + added).tolist())
 
     def drift(self) -> str:
@@ -283,10 +294,14 @@ class EntityGrowth:
         # A level that has a fold is masked out, or it would join all that is new beside it into one group.
         open_levels = np.where(free[self.of_row[rows]], self.of_row[rows], -1)
         component, group = components_of(open_levels), np.full(free.size, -1)
-        votes = np.zeros((int(component.max(initial=-1)) + 2, n_places), dtype=np.int64)
+        where = np.full(int(component.max(initial=-1)) + 2, -1)
         for levels in open_levels.T:
             group[levels[levels >= 0]] = component[levels >= 0]
-        for places in anchors[rows].T:
-            np.add.at(votes, (component[places >= 0], places[places >= 0]), 1)
-        # Of equal votes the least place: places are sorted, so the order of rows decides nothing.
-        return group, np.where(votes.any(axis=1), votes.argmax(axis=1), -1)
+        # By the groups and places that there are, for a table of all of them would take groups x places.
+        votes = [(component[of >= 0] % where.size) * n_places + of[of >= 0] for of in anchors[rows].T]
+        cells, n = np.unique(np.concatenate(votes), return_counts=True)
+        of_group, places = np.divmod(cells, n_places)
+        # Of equal votes the least place: places are sorted, so the order of rows decides nothing. The last one counts.
+        by_votes = np.lexsort((-places, n, of_group))
+        where[of_group[by_votes]] = places[by_votes]
+        return group, where

@@ -91,9 +91,10 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
     if waiting is not None:
         n, are = waiting.num_rows, verb(waiting.num_rows, "its target is", "their targets are")
         notes += (f"{amount(n, 'row')} {verb(n, 'waits', 'wait')} until {are} known.",)
-    before, now = (int(np.count_nonzero(each.status == QUARANTINED)) for each in (manifest, child))
+    now, older_rows = child.status == QUARANTINED, child.generations <= manifest.generation
+    now[older_rows] &= manifest.status != QUARANTINED  # one that was, and is gone, makes none of the others undone
     sizes = {"added": arrival.new.size, "deleted": arrival.gone.size, "returned": arrival.back.size}
-    return Extension(child, **sizes, quarantined=now - before, notes=notes)
+    return Extension(child, **sizes, quarantined=int(np.count_nonzero(now)), notes=notes)
 
 
 def _require_growable(manifest: Manifest) -> None:

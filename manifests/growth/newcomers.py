@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 class Snapshot:
     """A table when it was last learnt from: enough to see what became of it.
 
-    ``target``: of each row of the manifest ``split_id``, in key order, null where the table lacked the row.
+    ``target``: of each row of the manifest of ``plan_id``, in key order, null where the table lacked the row.
     ``categories``: digests of the values of each column of text that plays no role and has at most 1,000 of them.
     """
 
-    split_id: str
+    plan_id: str
     target: pa.Array | None
     types: dict[str, str]
     categories: dict[str, list[str]]
@@ -54,7 +54,7 @@ class Snapshot:
         categories = {name: sorted(of_values) for name, of_values in digests if len(of_values) <= 1000}
         rows = pa.array(joined.lookup.row, mask=joined.lookup.row < 0)
         target = joined.column(columns.target).take(rows).combine_chunks() if columns.target else None
-        return cls(manifest.split_id, target, types, categories)
+        return cls(manifest.plan_id, target, types, categories)
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
         """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
@@ -62,7 +62,7 @@ class Snapshot:
         # The snapshot is in the key order of its own generation: a row's place there is its rank among those kept.
         rows = np.cumsum(older) - 1
         target = None if self.target is None else self.target.take(pa.array(rows, mask=~older))
-        return replace(self, split_id=manifest.split_id, target=target, generation=generation)
+        return replace(self, plan_id=manifest.plan_id, target=target, generation=generation)
 
     @classmethod
     def newest(cls, manifest: Manifest, versions: Path, snapshots: Path) -> Snapshot | None:
@@ -75,23 +75,25 @@ class Snapshot:
             version = versions / f"{line}.{generation}"
             if not (version / "manifest.json").exists():
                 return None
-            if (path := cls.path_of(str(read_header(version)["split_id"]), snapshots)).exists():
-                return cls.read(path).grown(manifest, generation)
+            header = read_header(version)
+            for identity in ("plan_id", "split_id"):  # the latter is what 0.1.0 named it by
+                if (path := cls.path_of(str(header[identity]), snapshots)).exists():
+                    return cls.read(path).grown(manifest, generation)
         return None
 
     @staticmethod
-    def path_of(split_id: str, snapshots: Path) -> Path:
-        """Return where the snapshot of a split's table is kept."""
-        return snapshots / f"{split_id}.parquet"
+    def path_of(plan_id: str, snapshots: Path) -> Path:
+        """Return where the snapshot of a split's table is kept: of the same folds another may have another target."""
+        return snapshots / f"{plan_id}.parquet"
 
     def keep(self, snapshots: Path) -> None:
         """Keep the snapshot for the next table, for the owner of the results alone."""
         snapshots.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_aside(self.path_of(self.split_id, snapshots), self.write)
+        write_aside(self.path_of(self.plan_id, snapshots), self.write)
 
     def write(self, path: Path) -> None:
         """Write the snapshot to a Parquet file."""
-        about = {"split_id": self.split_id, "types": self.types, "categories": self.categories}
+        about = {"plan_id": self.plan_id, "types": self.types, "categories": self.categories}
         table = pa.table({} if self.target is None else {"target": self.target})
         pq.write_table(table.replace_schema_metadata({"evenfold": json.dumps(about)}), path)
 
@@ -102,7 +104,7 @@ class Snapshot:
             table = pq.read_table(path)
             about = json.loads(table.schema.metadata[b"evenfold"])
             target = table.column("target").combine_chunks() if table.num_columns else None
-            return cls(about["split_id"], target, about["types"], about["categories"])
+            return cls(about.get("plan_id", ""), target, about["types"], about["categories"])
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise SplitError(f"{path} is not a snapshot of a table ({type(error).__name__}); delete it.") from None
 
@@ -154,7 +156,7 @@ class Arrived:
     @property
     def kept_target(self) -> pa.Array | None:
         """The known rows' target as it was, in key order, where it was kept."""
-        return self.snapshot.target if self.snapshot and self.snapshot.split_id == self.manifest.split_id else None
+        return self.snapshot.target if self.snapshot and self.snapshot.plan_id == self.manifest.plan_id else None
 
     @cached_property
     def new(self) -> Rows:

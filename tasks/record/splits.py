@@ -37,7 +37,7 @@ from evenfold.tasks.parameters import Data, Memory
 from evenfold.tasks.plans import table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, made_once, tracker_of
-from evenfold.tasks.references import OfSplit
+from evenfold.tasks.references import OfSplit, manifest_folder
 from evenfold.tasks.runtime.home import Home, Settings, data_reference
 from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.splits import audit_split
@@ -249,7 +249,7 @@ def load_split(
     ``reference``: as in ``read_split``. ``data``: the table that models read. SplitError where there is none, and where
     the data lack rows of it or hold others; with ``rows="known"`` these are left out, and a warning counts them.
     """
-    manifest = read_split(reference)
+    manifest = read_manifest(manifest_folder(reference)) if isinstance(reference, Manifest) else read_split(reference)
     path = "" if data is None else from_anywhere(data_reference(data, Home.here()))
     if path:
         manifest.positions(path, rows)

@@ -145,12 +145,16 @@ def record_tuning(
     identity |= unless_usual(interval, level) | ({"nested": True} if nested else {})
     identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     key, code = coded(run_key(kind="tune", split_id=split.split_id, **identity), model.code)
+    as_chosen = {f"chosen.{name}": str(value)[:5900] for name, value in chosen.params.items()}
+    held = run.data.params if (run := tracker.find(key)) else {}
+    if any(held.get(name, value) != value for name, value in as_chosen.items()):
+        key = run_key(kind="chosen", of=key, chosen=chosen.params)  # by newer packages: that record stays as it is
     metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
     metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
     whole = Entry(
         key, f"{title} @ {split.name} {split.version} tuning",
         split_tags(split, record="tuning", split_run_id=split_run_id) | code | origin_tags(),
-        {f"chosen.{name}": value for name, value in chosen.params.items()},
+        as_chosen,
         metrics | {f"tried/{metric}": {i: score.value for i, score in enumerate(of_metric)}},
     )  # fmt: skip
     with tracker.run(whole) as run_id:

@@ -116,7 +116,10 @@ class Settings(BaseSettings):
     @property
     def person(self) -> str:
         """Who is at work, as it is kept with what they decide."""
-        return self.user or getpass.getuser()
+        try:
+            return self.user or getpass.getuser()
+        except (ImportError, KeyError, OSError):  # a container's user has a number alone
+            return f"uid {os.getuid()}"
 
     @classmethod
     def memory_of(cls, memory: str | None) -> str | None:

@@ -1,7 +1,8 @@
 """Intervals as they are asked for: by method, level and margin, from the request to the page and MLflow."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,7 +12,7 @@ import pytest
 from evaluations import nested_of
 from evenfold.estimates import INTERVALS, ModelError
 from evenfold.estimates.intervals.registry import METHODS
-from evenfold.flows import Evaluation, evaluate, tune
+from evenfold.flows import Evaluation, evaluate, tune, tuning
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.parameters import Intervals
@@ -96,6 +97,19 @@ def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(shared_home
     tried = json.loads(Path(client.download_artifacts(tuned.run_id, "tuning.json")).read_text(encoding="utf-8"))
     made = [estimate["interval"] for estimate in tried["tried"][1]["estimates"]]
     assert made == json.loads(json.dumps([asdict(estimate)["interval"] for estimate in one.estimates]))
+
+
+def test_a_tuning_that_chooses_otherwise_by_now_is_another_record(
+    shared_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one by newer packages may: MLflow keeps what was chosen first, and the record that said so stays FINISHED."""
+    ask = partial(tune, noise(), spec=SPEC | {"name": "again"}, model=RIDGE, grid={"alpha": [0.1, 9.0]}, engine="plain")
+    first, chosen = ask(), tuning._chosen
+    monkeypatch.setattr(tuning, "_chosen", lambda *a, **how: replace(chosen(*a, **how), chosen=1 - first.chosen))
+    runs = [ask().run_id, ask().run_id, first.run_id]
+    assert len(set(runs)) == 2
+    client = MlflowClient(shared_home.tracking_uri)
+    assert {client.get_run(run_id).info.status for run_id in runs} == {"FINISHED"}
 
 
 def noise(n: int = 60, n_groups: int = 0) -> pd.DataFrame:

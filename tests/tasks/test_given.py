@@ -14,8 +14,9 @@ from evenfold.estimates import ModelError, ModelSpec
 from evenfold.flows import evaluate
 from evenfold.manifests import Snapshot, decide, write_manifest
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, record_split, split
+from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, load_split, record_split, split
 from evenfold.tasks.references import manifest_folder
+from evenfold.tasks.runtime.home import Settings
 from evenfold.tasks.splits import check_table
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -39,6 +40,27 @@ def test_an_empty_path_is_not_the_working_folder(folds: SplitRef) -> None:
     for call in calls:
         with pytest.raises(SplitError, match=r"'' names no file; pass a Parquet or CSV file"):
             call()
+
+
+def test_the_same_folds_for_another_target_are_another_split(home: Home) -> None:
+    rows, spec = small(60), {"name": "two", "strategy": "KFold", "params": {"n_splits": 3}}
+    targets = "ab"
+    both = [decide(spec | {"columns": {"key": "id", "target": target}}, rows) for target in targets]
+    assert both[0].split_id == both[1].split_id
+    splits = [load_split.fn(manifest, data=rows).manifest() for manifest in both]
+    assert [manifest.spec.columns.target for manifest in splits] == [*targets]
+    for manifest in splits:
+        Snapshot.of(manifest, rows).keep(home.snapshots)
+    kept = [Snapshot.newest(manifest, home.splits / "two", home.snapshots) for manifest in splits]
+    assert not kept[0].target.equals(kept[1].target)
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container's may be; the name is kept with every record."""
+    for name in ("EVENFOLD_USER", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)
+    assert Settings.here().person == "uid 4000000"
 
 
 def test_a_split_that_names_no_table_is_not_of_the_working_folder(folds: SplitRef, home: Home) -> None:
@@ -118,7 +140,7 @@ def test_a_column_that_is_gone_stops_a_table_where_the_recipe_may_read_it(
 ) -> None:
     rows, file = small(40), tmp_path / "rows.parquet"
     manifest = decide(SPEC, rows)
-    place = Snapshot.path_of(manifest.split_id, Home.here().snapshots)
+    place = Snapshot.path_of(manifest.plan_id, Home.here().snapshots)
     place.parent.mkdir(parents=True)
     Snapshot.of(manifest, rows).write(place)
     rows.drop(columns="b").to_parquet(file)

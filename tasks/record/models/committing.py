@@ -316,7 +316,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for split in splits:  # the newest first: what is left is a line
             folder = folders[split.version]
-            Snapshot.path_of(split.split_id, home.snapshots).unlink(missing_ok=True)
+            Snapshot.path_of(split.plan_id, home.snapshots).unlink(missing_ok=True)
             if bucket:
                 bucket.take_back(folder)
             place = folder.with_name(f".withdrawn-{folder.name}")

@@ -10,6 +10,7 @@ import pytest
 from evenfold.flows.cli import app
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, champion_as_of, replay, roll_back
+from evenfold.tasks.record.models.registered import RolledBack
 from kept import kept_after, put_back
 from small import BAD, GOOD, registry, retrain, rollbacks
 from tables import rows
@@ -108,6 +109,8 @@ def test_a_comparison_that_was_deleted_is_named_where_a_later_one_is_other_for_i
 def test_a_deleted_version_is_told_by_the_decision_that_took_its_place(home: Home, after: list[datetime]) -> None:
     """No date of it is left, so the one before is named with a note, and never alone."""
     registry(home).delete_model_version("monthly", "2")
+    theirs = RolledBack(name="monthly", champion="1", withdrawn="3", reason="so", by="eve", at="2020-01-01T00:00:00")
+    registry(home).set_registered_model_tag("monthly", "evenfold.rollback.x", theirs.model_dump_json())
     served = champion_as_of("monthly", after[1])
     assert (served.version, "took the place of version 2 on" in served.note) == ("1", True), served
     assert champion_as_of("monthly", after[1].replace(tzinfo=None)) == served  # UTC where no zone is named

@@ -249,7 +249,7 @@ def test_a_snapshot_of_an_earlier_generation_knows_its_own_rows() -> None:
     manifest = decide(SPEC, first)
     later = extend(manifest, data).manifest
     kept = Snapshot.of(manifest, first).grown(later, manifest.generation)
-    assert (kept.split_id, kept.generation) == (later.split_id, manifest.generation)
+    assert (kept.plan_id, kept.generation) == (later.plan_id, manifest.generation)
     rows = data.sort_values("id")
     assert kept.target.to_pylist() == [y if i % 3 else None for i, y in zip(rows["id"], rows["y"], strict=True)]
 
@@ -261,7 +261,7 @@ def test_a_snapshot_survives_its_file_and_quotes_nothing(tmp_path: Path) -> None
     before = Snapshot.of(manifest, data)
     before.write(tmp_path / "snapshot.parquet")
     after = Snapshot.read(tmp_path / "snapshot.parquet")
-    assert (after.split_id, after.types, after.categories) == (before.split_id, before.types, before.categories)
+    assert (after.plan_id, after.types, after.categories) == (before.plan_id, before.types, before.categories)
     assert after.target.equals(before.target)
     assert SECRET.encode() not in (tmp_path / "snapshot.parquet").read_bytes()
     cities = [hashlib.sha256(f"city={city}".encode()).hexdigest()[:16] for city in data["city"].unique()]

@@ -106,6 +106,7 @@ def test_what_is_quarantined_already_makes_no_other_version() -> None:
     again = extend(grown.manifest, merged)
     assert again.manifest is grown.manifest
     assert again.notes == ("there is nothing new.",)
+    assert extend(grown.manifest, merged[merged["g"] != here]).quarantined == 0, "those that left were, and none is"
     more = extend(grown.manifest, pd.concat([merged, merged.head(1).assign(id=99_999, g=here)]))
     assert (more.added, more.quarantined) == (1, 1)
     assert any("; its 1 row is quarantined." in note for note in more.notes)
