@@ -28,7 +28,7 @@ from evenfold.tasks.record.models.committing import ask, committing, settle_comm
 from evenfold.tasks.record.models.retraining import Opened, Retraining as Retraining
 from evenfold.tasks.record.splits import read_split
 from evenfold.tasks.record.tracker import tracker_of
-from evenfold.tasks.runtime.home import Home, locked
+from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
 from evenfold.tasks.splits import audit_split, check_table, extend, keep_snapshot, newest, stage_split
@@ -139,8 +139,11 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     else:
         growth, judged = course.growth, _judged(course, champion, opened.run_id)
     winner = candidate = evaluated(course.recorded, course.candidate, course.request)
-    # One that is taken up again has decided already: a second look would spend the year's error twice.
-    decision = held or _decide(course, opened.run_id, champion, candidate)
+    # One that is taken up again has decided already: a second look would spend the year's error twice, as would two
+    # that look back at once.
+    with registry.RegisteredModel(tracker_of(split), course.name).alone("looks"):
+        decision = held or replace(_decide(course, opened.run_id, champion, candidate), champion=now)
+        run(retraining.record_decision, split, opened.run_id, decision)
     victor = champion if decision.winner == "champion" else None
     gone = versions.moved_code(victor) if victor else []  # without its code it is neither evaluated nor fitted
     recipe, checked, register = course.candidate, None, None
@@ -254,19 +257,16 @@ def _judged(course: Course, champion: Champion | None, run_id: str) -> Judgement
 
 
 def _decide(course: Course, run_id: str, champion: Champion | None, candidate: Evaluation) -> Decision:
-    """Decide who serves, by scores on the same rows, and keep it; GateError where the two cannot be compared."""
-    keep = partial(run, retraining.record_decision, course.split, run_id)
+    """Return who serves, by scores on the same rows; GateError where champion and candidate cannot be compared."""
     if champion is None:
-        words = "it is the first version, so there is nothing to compare it with"
-        return keep(without_champion(course.metric, words))
+        return without_champion(course.metric, "it is the first version, so there is nothing to compare it with")
     if champion.model is None:
         raise _undecided(champion, "it names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id
     moved, measured = versions.moved_code(champion), champion.model.with_metric(course.metric)
     if not moved and champion.model.trains_like(course.candidate):
         fingerprint = work_of(course.split, course.candidate).fingerprint
-        same = same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
-        return keep(replace(same, champion=champion.version))
+        return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
     # Names two recipes that are compared again and again while one split grows.
     line = [course.split.name, course.split.version.partition(".")[0], course.metric]
     pair = digest_json([*line, measured.canonical(), course.candidate.canonical()])
@@ -283,13 +283,12 @@ def _decide(course: Course, run_id: str, champion: Champion | None, candidate: E
     except (ModelError, SplitError, EvaluationError) as reason:
         why = f"{changed}, and {reason} (retrain on the table before, of which there are)" if moved else str(reason)
         raise _undecided(champion, why) from reason
-    home, today = Home.here(), datetime.now(UTC).date()
-    with locked(home.locks, f"looks/{home.tracking_uri}/{course.name}"):  # two at once would spend the same error
-        looks = run(retraining.read_looks, course.split, course.name, run_id)
-        decision = decide(course.metric, difference, newer, error=to_spend(looks, today), pair=pair, earlier=looks)
-        words = decision.words if served else f"{changed}. {decision.words}"
-        runs = (served.run_id, candidate.run_id) if served else None
-        return keep(replace(decision, words=words, runs=runs, champion=champion.version))
+    looks = run(retraining.read_looks, course.split, course.name, run_id)
+    error = to_spend(looks, datetime.now(UTC).date())
+    decision = decide(course.metric, difference, newer, error=error, pair=pair, earlier=looks)
+    if served is None:
+        return replace(decision, words=f"{changed}. {decision.words}")
+    return replace(decision, runs=(served.run_id, candidate.run_id))
 
 
 def _undecided(champion: Champion, why: str) -> GateError:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.machinery import ModuleSpec
-from importlib.metadata import distributions, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from importlib.util import spec_from_file_location
 from itertools import accumulate, chain
 from pathlib import Path
@@ -371,6 +371,17 @@ installed = cache(version)
 def distribution_of(thing: type) -> str:
     """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
     return _distribution((getattr(thing, "__module__", None) or type(thing).__module__).partition(".")[0])
+
+
+def requirements_of(estimator: type) -> list[str]:
+    """Return the distributions that loading a model of a class needs, with exact versions."""
+    packages = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
+    own = distribution_of(estimator).partition("==")[0]
+    lines = []
+    for name in dict.fromkeys([*packages, own, *(["evenfold"] if own != "scikit-learn" else [])]):
+        with suppress(PackageNotFoundError):
+            lines.append(f"{name}=={installed(name)}")
+    return lines
 
 
 @cache

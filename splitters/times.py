@@ -70,6 +70,15 @@ def ends_of(values: Any, times: NDArray[Any] | None) -> NDArray[Any]:
     return ends
 
 
+def age_of(text: str) -> int:
+    """Return the seconds in ``30s``, ``30m``, ``12h``, ``30d`` or ``4w``; raises SplitError for anything else."""
+    units = {unit[0]: seconds for unit, seconds in SECONDS.items()}
+    age = re.fullmatch(r"(\d+)([smhdw])", text.strip())
+    if not age:
+        raise SplitError(f"{text!r} is not an age; write a number and s, m, h, d or w, such as 30d.")
+    return int(age[1]) * units[age[2]]
+
+
 def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
     """Return ``gap``, which an error calls ``name``, as something that can be added to ``times``.
 

@@ -125,9 +125,7 @@ def find_or_decide(plan: Plan, data: str, staged: Path | None = None, again: boo
 def table_of(split: SplitRef) -> str:
     """Return where the table of a split lies; SplitError where it names none, as one that was loaded without."""
     if not isinstance(split, SplitRef):
-        raise SplitError(
-            f"a value of type {type(split).__name__} is no split; pass what split returns, or load_split(reference)."
-        )
+        raise SplitError(f"a value of type {type(split).__name__} is no split; pass what split or load_split returns.")
     if not split.data:
         raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
     return split.data

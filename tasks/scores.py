@@ -211,9 +211,7 @@ def _estimates_of(
             )
         return _of_folds(evaluated.scores, predictions, work, refits, interval, level), levels
     if evaluated.apparent is None:
-        raise EvaluationError(
-            "estimates from draws need the apparent score; pass apparent=fit_fold(split, 'all rows', model)."
-        )
+        raise EvaluationError("draws need the apparent score; pass apparent=fit_fold(split, 'all rows', model).")
     draws, apparent = scores_of_draws(evaluated), evaluated.apparent.score
     # Of a block of draws: constants hardly differ from one to the next.
     baseline = estimates.baseline_of_draws(problem, [*_first_draws(work, BLOCK)], problem.model.metrics)
@@ -269,9 +267,8 @@ def segmented(
     table, columns = read_table(data, types=spec.types), spec.columns
     require_columns([by, *columns.roles(), *spec.types], table.column_names)
     if by in columns.roles() or columns.target is None:
-        why = (
-            "plays a part in the split, and has one value in a segment" if columns.target else "has no target beside it"
-        )
+        parted = "plays a part in the split, and has one value in a segment"
+        why = parted if columns.target else "has no target beside it"
         raise SplitError(f"{by!r} {why}; name a target, and segments by a column that has no other part (by, --by).")
     values = canonical_table(table, [by], spec.types).column(0).cast(pa.large_string()).fill_null("")
     codes, order = pd.factorize(np.asarray(values.to_pylist(), dtype=object), sort=True)
@@ -280,16 +277,13 @@ def segmented(
     is_feature = by in (model.features or ()) or repr(by) in repr([*params.values()])
     rest = table if is_feature else table.drop_columns([by])
     if len(order) > MOST_SEGMENTS:
-        raise SplitError(
-            f"{by!r} has {len(order):,} values, and at most {MOST_SEGMENTS:,} can be segments; name another."
-        )
+        raise SplitError(f"{by!r} has {len(order):,} values, and at most {MOST_SEGMENTS:,} can be; name another.")
     frame = rest.filter(pc.is_valid(rest[columns.target])).replace_schema_metadata(None).to_pandas()
     model = model.model_copy(update={"exclude": tuple(name for name in model.exclude if is_feature or name != by)})
     problem = Problem.of(frame, model, columns.target, columns.kept_from_models(model.features))
     features = tuple(problem.features) if is_feature else model.features
-    recipe = problem.model.model_copy(
-        update={"metrics": problem.model.metrics[:1], "importance": "none", "features": features}
-    )
+    narrow = {"metrics": problem.model.metrics[:1], "importance": "none", "features": features}
+    recipe = problem.model.model_copy(update=narrow)
     strategy = spec.strategy or default_strategy(
         spec, lambda name: is_numeric_target(canonical_table(rest, [name], spec.types).column(0))
     )

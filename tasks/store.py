@@ -19,7 +19,8 @@ from evenfold.manifests import digest_json
 from evenfold.manifests.exchange.changes import differences
 from evenfold.manifests.store.bucket import Bucket
 from evenfold.manifests.tables.sketch import Sketch
-from evenfold.splitters.errors import EvaluationError, SplitError
+from evenfold.splitters.errors import EvaluationError
+from evenfold.splitters.times import SECONDS
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 from evenfold.tasks.runtime.home import Home, keep_file, locked
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
@@ -31,7 +32,7 @@ class Marks(Sketch, Outcome):
 
 
 class Preimage(Outcome):
-    """Whatever results of one ``kind`` depend on for a split: ``parts``, with what each column holds, as JSON.
+    """The facts that results of one ``kind`` depend on for a split: ``parts``, with what each column holds, as JSON.
 
     ``seconds``: of such a fit of ``n_train`` rows and its scores. ``marks`` makes what counts changed rows later.
     """
@@ -193,17 +194,6 @@ def bucket_of(home: Home) -> Bucket | None:
     return _bucket(home.bucket, home.shared) if home.bucket else None
 
 
-SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
-def age_of(text: str) -> int:
-    """Return the seconds in ``30s``, ``30m``, ``12h``, ``30d`` or ``4w``; raises SplitError for anything else."""
-    age = re.fullmatch(r"(\d+)([smhdw])", text.strip())
-    if not age:
-        raise SplitError(f"{text!r} is not an age; write a number and s, m, h, d or w, such as 30d.")
-    return int(age[1]) * SECONDS[age[2]]
-
-
 def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
     """Remove cached results, scores, data and model files that nobody wrote or read for ``older_than`` seconds.
 
@@ -220,7 +210,7 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
             continue
         # Some systems do not note when files are read; then the time of writing is all there is.
         idle, is_half_written = time.time() - max(status.st_mtime, status.st_atime), path.name.startswith(".writing-")
-        if idle > (min(older_than, SECONDS["d"]) if is_half_written else older_than):
+        if idle > (min(older_than, SECONDS["day"]) if is_half_written else older_than):
             sizes.append(status.st_size)
             if not dry_run:
                 path.unlink(missing_ok=True)

@@ -82,7 +82,7 @@ class Work:
 
     @property
     def n_drawn_from(self) -> int | None:
-        """How many rows draws with replacement draw from; None where draws, or folds, are without."""
+        """The number of rows that draws with replacement draw from; None where draws, or folds, are without."""
         drawn = "out_of_bag" in self.manifest.splitter.promises
         return self.at_hand(self.manifest.in_use.unlocked).size if drawn else None
 

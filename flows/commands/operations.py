@@ -77,8 +77,9 @@ def clean(
 
     Example: evenfold clean --older-than 30d --dry-run
     """
+    from evenfold.splitters.times import age_of
     from evenfold.tasks.runtime.server import forget_runs
-    from evenfold.tasks.store import age_of, clean as remove
+    from evenfold.tasks.store import clean as remove
 
     home, age = tasks.Home.here(), age_of(older_than)
     sizes = remove(home, age, dry_run)

@@ -13,7 +13,7 @@ from evenfold.flows.outcomes import Evaluation, ExtendOutcome, Planned, SplitOut
 from evenfold.manifests import Audit, StoredManifest
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.decisions import audit_advice
-from evenfold.reports.evaluations.words import score_text
+from evenfold.reports.evaluations.words import score_and_ends
 from evenfold.reports.terminal import Words
 from evenfold.reports.texts import top_of_split
 from evenfold.splitters.errors import amount
@@ -105,11 +105,8 @@ def show_leaderboard(board: Leaderboard, console: Words) -> None:
     console.say(f"{board.split}, by {board.split_id[:12]}: {reading.title}\n", "bold")
     rows = [["", "model", reading.title, "interval", "run"]]
     for place, each in enumerate(board.judgements, start=1):
-        low, high = sorted(reading.shown(each.value if end is None else end) for end in (each.low, each.high))
-        half = (high - low) / 2 or None
-        interval = f"{score_text(low, half)} to {score_text(high, half)}" if half else "-"
         title = f"{each.model} {each.params.get('params', '')}".strip()
-        rows.append([str(place), title, score_text(reading.shown(each.value), half), interval, each.run_id[:8]])
+        rows.append([str(place), title, *score_and_ends(reading, each.value, each.low, each.high), each.run_id[:8]])
     console.tell(rows, left=2)
     if others := [name for name in board.metrics if name != board.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")

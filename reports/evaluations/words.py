@@ -50,6 +50,14 @@ def score_and_interval(metric: Metric, value: float, interval: Interval | None) 
     return score_text(metric.shown(value), half), f"[{score_text(read.low, half)}, {score_text(read.high, half)}]"
 
 
+def score_and_ends(metric: Metric, value: float, low: float | None, high: float | None) -> tuple[str, str]:
+    """Return a score and the ends that it has, "-" without them, as people read them."""
+    low, high = sorted(metric.shown(value if end is None else end) for end in (low, high))
+    half = (high - low) / 2 or None
+    ends = f"{score_text(low, half)} to {score_text(high, half)}" if half else "-"
+    return score_text(metric.shown(value), half), ends
+
+
 def headline(estimate: Estimate) -> tuple[str, str, str]:
     """Return the title of an estimate's metric, its value and its interval in brackets, as people read them."""
     metric = metric_of(estimate.metric)

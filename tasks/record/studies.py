@@ -58,10 +58,9 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
             budget=part.budget if part else None, elsewhere=len(list(tracker.runs(_ON_HOLDOUT.format(holdout)))),
         )  # fmt: skip
         sharing = ledger.sharing(opened)
+        entry = _look_entry(split, recipe, opened, level_of_look(opened["look"], level, sharing))
         try:
-            with tracker.run(
-                _look_entry(split, recipe, opened, level_of_look(opened["look"], level, sharing))
-            ) as run_id:
+            with tracker.run(entry) as run_id:
                 log_inputs(tracker, run_id, split, run_id, context="testing")
         except Exception as error:
             why = " ".join(str(error).split())[:300].rstrip(".")

@@ -33,7 +33,7 @@ def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     with FileLock(f"{PLACE}.lock"):
         shutil.rmtree(PLACE, ignore_errors=True)
         with tarfile.open(GOLDEN / request.param) as archive:
-            archive.extractall(PLACE, filter="data")
+            archive.extractall(PLACE, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # of 3.11.4
         monkeypatch.setenv("EVENFOLD_HOME", str(PLACE))
         yield PLACE
         shutil.rmtree(PLACE)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from commands import evenfold
 from evenfold.splitters import SplitError
+from evenfold.splitters.times import age_of
 from evenfold.tasks import Home
 from evenfold.tasks.doctor import Diagnosis, deployed, examine
-from evenfold.tasks.store import age_of, clean
+from evenfold.tasks.store import clean
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule

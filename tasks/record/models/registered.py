@@ -18,20 +18,11 @@ from evenfold.splitters.errors import EvenfoldError, SplitError, is_deployed, li
 from evenfold.splitters.untrusted import UntrustedNameError
 from evenfold.tasks.outcomes import Champion, Outcome, SplitRef
 from evenfold.tasks.record.reading import read_evaluation, read_recipe, run_named
-from evenfold.tasks.record.tracker import RUN_KEY, Tracker
+from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps import is_refreshing, step
 
-from .versions import (
-    RECIPE_OF,
-    REPLACES,
-    WITHDRAWN,
-    Tags,
-    decision_in,
-    require_signed_version,
-    signed_decision,
-    who_and_why,
-)
+from .versions import REPLACES, WITHDRAWN, Tags, decision_in, require_signed_version, signed_decision, who_and_why
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -119,24 +110,21 @@ class RegisteredModel:
                 looks.append(EarlierLook.of(ours, day) if ours else EarlierLook(day, decision.spent))
         return looks
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Hold the lock under which its versions are made, promoted and taken back."""
+    def alone(self, of: str = "aliases") -> AbstractContextManager[None]:
+        """Hold the lock under which its versions are made, promoted and taken back; or ``of`` "looks", compared."""
         home = self.tracker.home
-        return locked(home.locks, f"aliases/{home.tracking_uri}/{self.name}")
+        return locked(home.locks, f"{of}/{home.tracking_uri}/{self.name}")
 
-    def version_of(self, key: str, recipe: str | None = None) -> ModelVersion | None:
-        """Return the version that the retraining of this key registered, of a ``recipe`` if named; None: it has not."""
-        wanted = {RUN_KEY: key} | ({} if recipe is None else {RECIPE_OF: recipe})
-        return next((each for each in self.versions.values() if wanted.items() <= each.tags.items()), None)
+    def version_of(self, tags: Mapping[str, str]) -> ModelVersion | None:
+        """Return the first version with these tags, such as the key of a retraining, None where there is none."""
+        return next((each for each in self.versions.values() if tags.items() <= each.tags.items()), None)
 
     def require_champion(self, decision: Decision | None, own: ModelVersion | None) -> dict[str, str]:
         """Return the aliases; ChampionChangedError unless the champion is what was compared with, or one's ``own``."""
         aliases = self.aliases
         now, before = aliases.get(CHAMPION) or "none", decision and (decision.champion or "none")
         if before and now not in (before, own and str(own.version)):
-            raise ChampionChangedError(
-                f"the champion of {self.name} is version {now} by now, and {before} was compared with."
-            )
+            raise ChampionChangedError(f"{self.name}'s champion is version {now} now, and {before} was compared with.")
         return aliases
 
     def make_champion(self, own: ModelVersion, decision: Decision | None) -> bool:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 OUTCOME, MOST_SCORES = "retrain.json", 30
+ITS_OWN = RUN_KEY, RECIPE_OF  # the tags of a retraining's version: a refresh may decide for the other recipe
 
 
 class Retraining(Displayed, Outcome):
@@ -149,7 +150,8 @@ def open_retraining(
     about = parts_of_record(work, label, interval, level) | parts_of_build(build) | {"kind": "retrain", "name": name}
     key, code = coded(run_key(**about, **dict(another)), recipe.code)
     run = tracker.find(key)
-    own = RegisteredModel(tracker, name).version_of(key) if run and split.staged and not is_refreshing() else None
+    once_more = run and split.staged and not is_refreshing()
+    own = RegisteredModel(tracker, name).version_of({RUN_KEY: key}) if once_more else None
     if own and WITHDRAWN in own.tags:  # with its generation of the split
         who = ""
         with suppress(ValueError):  # somebody wrote there
@@ -212,7 +214,7 @@ def register_model(
     with registered.alone():
         with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
-        version = registered.version_of(tags[RUN_KEY], tags[RECIPE_OF])  # a refresh may decide for the other recipe
+        version = registered.version_of({name: tags[name] for name in ITS_OWN})
         registered.require_champion(decision, version)
         version = version or _new_version(registered, run_id, work.problem, final, tags, decision)
         versions.sign_version(client, version, tags)  # as what we made: one that is something else stays refused
@@ -239,7 +241,7 @@ def _new_version(
     # the process, which is the user's.
     about = {"run_id": run_id, "model_id": model.model_id, "tags": tags, "description": words}
     own = client.create_model_version(registered.name, model.artifact_location, **about)
-    first = registered.version_of(tags[RUN_KEY], tags[RECIPE_OF]) or own
+    first = registered.version_of({name: tags[name] for name in ITS_OWN}) or own
     if str(first.version) != str(own.version):
         client.delete_model_version(registered.name, str(own.version))
     return first

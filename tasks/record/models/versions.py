@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from evenfold.estimates import Decision, ModelSpec, Problem
 from evenfold.estimates.comparison import RecordedScore
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters.errors import SplitError, is_deployed
-from evenfold.splitters.naming import changed, distribution_of, installed
+from evenfold.splitters.naming import changed, requirements_of
 from evenfold.splitters.untrusted import ESTIMATOR, UntrustedNameError, resolve
 from evenfold.tasks.outcomes import Champion, FinalModel, Outcome
 from evenfold.tasks.record.entries import PREDICTIONS, RECIPE, code_in
@@ -42,7 +41,7 @@ LATER = SIGNATURE, REPLACES, WITHDRAWN = "evenfold.signature", "evenfold.replace
 class Tags(Outcome):
     """The tags that are read again: of a version its recipe and what that scored, of a retraining its decision."""
 
-    model: Json[ModelSpec] | None = Field(None, alias=RECIPE_OF)
+    model: Json[ModelSpec] | None = Field(None, alias="evenfold.model")
     scores: Json[list[RecordedScore]] = Field([], alias="evenfold.scores")
     decision: Json[Decision] | None = Field(None, alias="evenfold.decision")
 
@@ -227,8 +226,8 @@ def keep_model(
     client.log_batch(run_id, [Metric(**dict(each) | own) for each in points if each.step == 0 and not each.model_id])
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / "model")
-        # Naming what it requires saves MLflow a subprocess.
-        how: dict[str, object] = {"pip_requirements": requirements(estimator), "skops_trusted_types": types}
+        required = requirements_of(resolve(estimator, ESTIMATOR))  # naming these saves MLflow a subprocess
+        how: dict[str, object] = {"pip_requirements": required, "skops_trusted_types": types}
         if problem is not None:  # what it reads and answers, as the registry shows and checks it
             how["input_example"] = example = problem.usual_row
             with warnings.catch_warnings():
@@ -239,15 +238,3 @@ def keep_model(
         Path(place, "model.skops").write_bytes(content)  # those that were checked: others may write to that file
         client.log_model_artifacts(logged.model_id, place)
     return client.finalize_logged_model(logged.model_id, "READY")
-
-
-def requirements(estimator: str) -> list[str]:
-    """Return the distributions that loading a model needs, with exact versions."""
-    packages = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
-    of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
-    names = dict.fromkeys([*packages, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
-    lines = []
-    for name in names:
-        with suppress(PackageNotFoundError):
-            lines.append(f"{name}=={installed(name)}")
-    return lines

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelError, ModelSpec, compare
-from evenfold.estimates.promotion import compare_draws
+from evenfold.estimates.promotion import compare_draws, decide
 from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.models.registered import RegisteredModel
 from evenfold.tasks.record.models.retraining import open_retraining
 from evenfold.tasks.record.reading import run_named
 from evenfold.tasks.record.tracker import Tracker
@@ -256,6 +258,26 @@ def test_a_month_after_the_other_has_less_to_spend(home: Home) -> None:
     assert len({each.pair for each in told}) == 3
     again = retrain("monthly", rows(65), scored | MEDIAN, refresh=True).decision
     assert (again.spent, again.bound) == (told[3].spent, told[3].bound), "a refresh looks at nothing twice"
+
+
+def test_of_two_retrainings_of_a_name_the_second_looks_back_at_what_the_first_has_spent(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = threading.Event()
+
+    def another() -> None:
+        with RegisteredModel(Tracker(home), "monthly").alone("looks"):
+            free.set()
+
+    def watched(*arguments: Any, **how: Any) -> Any:
+        threading.Thread(target=another, daemon=True).start()
+        assert not free.wait(0.5)
+        return decide(*arguments, **how)
+
+    monkeypatch.setattr("evenfold.flows.retraining.decide", watched)
+    retrain("monthly", rows(60), BAD)
+    assert retrain("monthly", rows(60), GOOD).decision.promote
+    assert free.wait(30)
 
 
 @pytest.mark.usefixtures("first")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.manifests import Manifest, decide, extend, write_manifest
 
-KIT = Path(__file__).parent
+KIT = Path(__file__).parents[1] / "tests" / "kit"
 Header = dict[str, Any]
 
 
