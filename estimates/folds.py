@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import floor, isfinite, log10, sqrt
 from typing import Any
 
@@ -163,15 +164,17 @@ def with_baseline(
 def estimate_of_one_model(
     method: str, metric: str, score: FoldScore, predictions: pd.DataFrame, problem: Problem,
     interval: str = "auto", level: float = 0.95, *, held: bool = False,
-    beside: Mapping[str, pd.DataFrame] | None = None,
+    beside: Mapping[str, pd.DataFrame] | None = None, ordered: bool = False,
 ) -> Estimate:  # fmt: skip
     """Return the estimate of one fitted model on rows that it was not trained on, called ``method``, with its interval.
 
     ``held``: whether a mean of classes in ``score`` is of those that the rows hold. ``beside``: predictions without a
-    model, by the rule's name. The estimate's note says why there is no interval.
+    model, by the rule's name. ``ordered``: the rows follow one another in time; they are one stretch of it, so that the
+    interval takes them for independent and says so. The estimate's note says why there is none.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
-    evidence = Evidence(metric_of(metric), problem, [score], predictions, held=held)
+    evidence = Evidence(metric_of(metric), problem, [score], predictions, ordered=ordered, held=held)
+    interval = "corrected_wald" if ordered and interval == "auto" else interval
     outcome = interval_for(evidence, interval, level)
     baseline = best_baseline(evidence, beside or {}, value, None if isinstance(outcome, Declined) else level)
     return Estimate(
@@ -215,13 +218,15 @@ def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
 
 def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     """Return one sentence where balancing or a transform of the target shifts mean predictions by 3 standard errors."""
-    model, n = problem.model, predictions["row"].nunique()
+    model, mass = problem.model, predictions.get("weight", pd.Series(1.0, predictions.index)).to_numpy()
+    n = predictions["row"].nunique() * mass.mean() ** 2 / np.mean(mass**2)  # rows of one weight that say as much
+    mean_of = partial(np.average, axis=0, weights=mass)
     if model.balance is not None and problem.classes:
         names = [f"proba_{label}" for label in problem.classes]
         if not set(names) <= set(predictions):
             return None
-        there = np.array([np.mean(predictions["y"] == label) for label in problem.classes])
-        means = predictions[names].to_numpy().mean(axis=0)
+        there = np.array([mean_of(predictions["y"] == label) for label in problem.classes])
+        means = mean_of(predictions[names].to_numpy())
         worst = int(np.argmax(means - there))
         if (means - there)[worst] < LEAST_SHIFT * sqrt(there[worst] * (1 - there[worst]) / n):
             return None
@@ -230,7 +235,7 @@ def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
         return f"Balancing shifted the probabilities: that of {label} is {what}; where probabilities count, {advice}."
     if model.target_transform is None or problem.classes:
         return None
-    said_mean, mean = float(predictions["prediction"].mean()), float(predictions["y"].mean())
+    said_mean, mean = float(mean_of(predictions["prediction"])), float(mean_of(predictions["y"]))
     if abs(said_mean - mean) < LEAST_SHIFT * float(predictions["y"].std(ddof=1)) / sqrt(n):
         return None
     advice = "where sums count, choose a model of means, such as loss: gamma, without a transform"

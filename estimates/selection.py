@@ -201,14 +201,17 @@ class Tried:
 def choose(
     metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], scores: Sequence[Sequence[float]], *,
     one_standard_error: bool = False, level: float = 0.95, seed: int = 0, ordered: bool = False,
+    fits: Sequence[Sequence[FoldScore]] = (),
 ) -> Choice:  # fmt: skip
     """Return the choice among configurations by ``metric``, from out-of-fold predictions of each on the same rows.
 
     ``scores``: test scores (configurations x splits), for the standard error. ``one_standard_error`` takes
     configurations as ordered from simple to complex. ``ordered``: the rows follow one another in time, and the folds
-    are stretches of it. Notes say where nothing can be corrected, or splits lack scores.
+    are stretches of it. ``fits``: the scores of each one's folds; without them a fold learns from all other rows. Notes
+    say where nothing can be corrected, or splits lack scores.
     """
-    evidences = [Evidence(metric_of(metric), problem, predictions=frame, ordered=ordered) for frame in predictions]
+    pairs = zip(predictions, fits or [()] * len(predictions), strict=True)
+    evidences = [Evidence(metric_of(metric), problem, fit, frame, ordered=ordered) for frame, fit in pairs]
     values = _values(evidences)
     best = chosen = int(np.argmax(values))
     tolerance, table = 0.0, np.asarray(scores, dtype=np.float64)
@@ -293,7 +296,9 @@ def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: 
 
 
 def _with_sizes(evidence: Evidence) -> Evidence:
-    """Return the evidence and how many rows its folds test, and train on: all others."""
+    """Return the evidence and how many rows its folds test, and train on: all others, where nothing says it."""
+    if evidence.scores:
+        return evidence
     tested, n = evidence.parts[0].groupby("fold").size().tolist(), evidence.rows.size
     return replace(evidence, scores=[FoldScore("", 0, 0, {}, {}, n - size, size, 0.0, 0.0) for size in tested])
 

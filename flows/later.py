@@ -95,10 +95,9 @@ def score_later(
     since = f"{listed(moved)} changed since run {recipe.run_id[:8]}, whose promise is of the code before."
     notes = [*([since] if moved else []), *later.doubts, *undefined]
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
-    estimates = [
-        estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
-        for metric in on_test
-    ]
+    how: dict[str, Any] = {"level": level, "held": True, "ordered": later.work.in_stretches}
+    evidence = score, predictions, problem
+    estimates = [estimate_of_one_model("later rows", metric, *evidence, **how) for metric in on_test]
     promised = [estimate for estimate in recipe.estimates if estimate.metric in on_test]
     title, split = f"{recipe.name.partition(' @ ')[0]} on {later.name}", recipe.split
     link = SplitLink(f"{split.name} {split.version}", split.split_id)

@@ -272,7 +272,5 @@ class Tuning(Displayed, Outcome):
         choice = Choice(**{name: getattr(self, name) for name in Choice.__dataclass_fields__})
         estimates = self.nested.estimates if self.nested else []
         inside = next((estimate for estimate in estimates if estimate.metric == self.metric), None)
-        what = f"{self.model.title} on {self.split.name} {self.split.version}"
-        return reports.tuning_page(
-            self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what
-        )
+        on, tried = f"{self.model.title} on {self.split.name} {self.split.version}", self.configurations
+        return reports.tuning_page(self.metric, tried, self.scores, self.spreads, choice, None, inside, on)

@@ -83,12 +83,10 @@ def split_of(request: Request, data_engine: DataEngine = "auto", memory: Memory 
         return recorded(split_in(request.manifest, request.data, request.rows), True)
     with saying("splitting"):
         try:
-            decision = finished(
-                splits.split, request.data, request.specification, data_engine=data_engine, memory=memory
-            )
+            result = finished(splits.split, request.data, request.specification, data_engine=data_engine, memory=memory)
         finally:
             forget_plans()
-    return recorded(decision.value, decision.cached or decision.value.reused, memory)
+    return recorded(result.value, result.cached or result.value.reused, memory)
 
 
 def recorded(ref: SplitRef, cached: bool, memory: Memory = None, balance: BalanceReport | None = None) -> SplitOutcome:

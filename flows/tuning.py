@@ -76,7 +76,8 @@ def _chosen(work: Work, outcomes: list[Evaluated], metric: str, **how: Any) -> C
         return choose_by_draws(metric, problem, draws, n_rows=work.n_drawn_from, **how)
     predictions = [frame_of(each.predictions) for each in outcomes]
     scores = [[score.test.get(metric, nan) for score in each.scores] for each in outcomes]
-    return choose(metric, problem, predictions, scores, ordered=work.in_time_order, **how)
+    how |= {"ordered": work.in_stretches, "fits": [each.scores for each in outcomes]}
+    return choose(metric, problem, predictions, scores, **how)
 
 
 def _nested(

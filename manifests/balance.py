@@ -232,12 +232,13 @@ def levels_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     numeric = is_numeric_target(column)
     codes, names = _quarters(to_numpy(column).astype(np.float64)) if numeric else _classes(column)
     if (codes < 0).any():
-        codes, names = np.where(codes < 0, len(names), codes), [*names, _apart(MISSING, names)]
+        codes, names = np.where(codes < 0, len(names), codes), [*names, apart(MISSING, names)]
     return codes, names
 
 
-def _apart(name: str, names: list[str]) -> str:
-    return _apart(f"({name})", names) if name in names else name
+def apart(name: str, names: list[str]) -> str:
+    """Return a name in as many brackets as none of ``names`` has."""
+    return apart(f"({name})", names) if name in names else name
 
 
 def _quarters(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]]:
@@ -264,7 +265,7 @@ def _classes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     place = np.full(len(names) + 1, len(chosen), dtype=np.int64)
     place[[*chosen, -1]] = [*range(len(chosen)), -1]  # the last of missing values, whose code is -1
     labels = [names[code] for code in chosen]
-    return place[codes], [*labels, _apart(OTHERS, labels)] if len(chosen) < len(names) else labels
+    return place[codes], [*labels, apart(OTHERS, labels)] if len(chosen) < len(names) else labels
 
 
 def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:

@@ -51,7 +51,7 @@ class Joined:
         if isinstance(data, Joined) and data.manifest is manifest:
             return replace(data, columns=data.columns.model_copy(update=wanted)) if wanted else data
         columns = manifest.spec.columns.model_copy(update=wanted)
-        source = source_of(data, manifest.spec.types).settled()
+        source = source_of(data, manifest.key_types).settled()
         # A key that is absent is an error here; any other column where somebody asks for it.
         names = [name for name in columns.roles() if name in source.names or name in columns.key]
         table = source.table(names or None)

@@ -275,7 +275,7 @@ class Manifest(Displayed):
 
     def lookup(self, frame: Any) -> Lookup:
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
-        table = read_table(frame, self.spec.columns.key or None, self.spec.types)
+        table = read_table(frame, self.spec.columns.key or None, self.key_types)
         theirs = table if self.keys is None else key_table(table, self.spec, self.types)
         return Lookup(self.keys, theirs, np.flatnonzero(self.status == DELETED), self.n, self.waiting)
 

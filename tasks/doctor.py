@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import requires, version
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 from evenfold.splitters.errors import EvenfoldError, redacted
@@ -135,9 +135,9 @@ def deployed(client: Any, now: datetime) -> Iterator[Diagnosis]:
         what = "the last run succeeded" if done else "no run has succeeded since it was deployed"
         success = f"{what} {_span(age)} ago"
         if len(coming) > 1:
-            apart = coming[-1].expected_start_time - coming[-2].expected_start_time
-            success += f"; it is due every {_span(apart)}"
-            if age > 1.5 * apart:
+            gaps = [later.expected_start_time - run.expected_start_time for run, later in pairwise(coming)]
+            success += f"; it is due every {_span(gaps[-1])}"
+            if age > 1.5 * max(gaps):  # of weekdays the weekend is one
                 faults[success] = "Start one: prefect deployment run ..."
         yield Diagnosis(deployment.name, not faults, ", ".join(faults) or success, " ".join(faults.values()))
 

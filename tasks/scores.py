@@ -169,7 +169,7 @@ def compared(
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
     comparison = estimates.compare(
-        before, after, metric, on=on, stratified=stratified, n_train=n_train, ordered=work.in_time_order,
+        before, after, metric, on=on, stratified=stratified, n_train=n_train, ordered=work.in_stretches,
         apparent=apparent, names=ROLES,
     )  # fmt: skip
     return Contrast.of(comparison)
@@ -194,7 +194,8 @@ def aggregate_look(split: SplitRef, result: FitResult, interval: str, level: flo
     times = work.problem.times if work.in_time_order else None
     beside = estimates.baseline_predictions(work.problem, [(0, 0, train, test)], times)
     about = (result.score, predictions, work.problem, interval, level)
-    return [estimate_of_one_model("locked holdout", metric, *about, beside=beside) for metric in result.score.test]
+    how: dict[str, Any] = {"beside": beside, "ordered": work.in_stretches}
+    return [estimate_of_one_model("locked holdout", metric, *about, **how) for metric in result.score.test]
 
 
 def _estimates_of(
@@ -207,7 +208,7 @@ def _estimates_of(
     if not evaluated.draws:
         if attributes:
             levels = estimates.level_scores(
-                predictions, evaluated.scores, problem, attributes, level=level, ordered=work.in_time_order
+                predictions, evaluated.scores, problem, attributes, level=level, ordered=work.in_stretches
             )
         return _of_folds(evaluated.scores, predictions, work, refits, interval, level), levels
     if evaluated.apparent is None:
@@ -252,7 +253,7 @@ def _of_folds(
     splitter = work.manifest.splitter
     return estimates.aggregate(
         scores, predictions, work.problem, stratified=splitter.needs.y != "ignored",
-        ordered=work.in_time_order, baselines=baselines, refits=further, interval=interval, level=level,
+        ordered=work.in_stretches, baselines=baselines, refits=further, interval=interval, level=level,
         seed=work.manifest.spec.seed, parts=[name for name, code in splitter.part_codes().items() if code >= 0],
     )  # fmt: skip
 

@@ -104,6 +104,11 @@ class Work:
         """Return whether the rows follow one another in time and are split in that order."""
         return "past_before_future" in self.manifest.splitter.promises
 
+    @property
+    def in_stretches(self) -> bool:
+        """Return whether each fold is a stretch of time, whose rows depend on one another, in time order or purged."""
+        return self.in_time_order or self.manifest.splitter.promises >= {"purged", "exhaustive"}
+
     def keyed(self, predictions: pd.DataFrame) -> pa.Table:
         """Return predictions with the key columns in front, so that any later run can be compared row by row."""
         # In Arrow from here on: frames that are joined and written take twice the time, which short fits feel.
@@ -320,7 +325,7 @@ def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
             scores.append(FoldScore("", repeat, fold, {}, {}, train.size, test.size, 0.0, 0.0))
         tested, seed = pd.concat(frames, ignore_index=True), manifest.spec.seed
         for metric in map(estimates.metric_of, work.problem.model.metrics):  # the first that asks for some
-            evidence = Evidence(metric, work.problem, scores, tested, ordered=work.in_time_order, seed=seed)
+            evidence = Evidence(metric, work.problem, scores, tested, ordered=work.in_stretches, seed=seed)
             if pairs := estimates.further_splits(evidence, purpose):
                 break
     work.further[purpose] = pairs
@@ -352,7 +357,5 @@ def preimage_of_fits(work: Work, interval: str | int | None, seconds: float = 0.
     versions = dict(each.partition("==")[::2] for each in libraries if "==" in each)  # else its own code counts
     parts |= {"versions": versions | own, "interval": interval}
     parts |= split_parts(work.manifest) | dict(work.digests)
-    n_train = max(work.pair(0)[0].size, 1)
-    return Preimage(
-        kind="fits", name=work.manifest.name, parts=parts, n_train=n_train, marks=work.marks, seconds=seconds
-    )
+    n = max(work.pair(0)[0].size, 1)
+    return Preimage(kind="fits", name=work.manifest.name, parts=parts, n_train=n, marks=work.marks, seconds=seconds)

@@ -236,8 +236,8 @@ def encoding_step(
     Values never seen become zeros, -1, or missing; the rarest of text that was not listed count as one.
     """
     native = [name for name, way in how.items() if way == CATEGORIES]
-    coded = [name for name in native if X[name].dtype != "category"]
     most = min(MOST_CATEGORIES, getattr(estimator, "max_bins", MOST_CATEGORIES + 1) - 1)
+    coded = [name for name in native if X[name].dtype != "category" or X[name].nunique() > most]
     ordinal = partial(OrdinalEncoder, handle_unknown="use_encoded_value", unknown_value=-1)
     ways = [
         (ordinal(max_categories=most), coded),

@@ -202,6 +202,8 @@ def pairs_in(splits: Any, n: int) -> list[Pair]:
     """Return the (train, test) of each split of ``n`` rows; SplitError for what is none, and positions that lack."""
     try:
         pairs = [(_side(pair, ("train",), 0), _side(pair, ("val", "validation", "test"), 1)) for pair in splits]
+    except SplitError:
+        raise
     except (TypeError, ValueError, KeyError, IndexError, OverflowError):
         raise SplitError("the splits are no list of (train, test) positions; give one.") from None
     if not pairs:
@@ -217,6 +219,8 @@ def pairs_in(splits: Any, n: int) -> list[Pair]:
 
 def _side(pair: Any, names: Sequence[str], place: int) -> Any:
     sides = [name for name in names if name in pair] if isinstance(pair, Mapping) else [place]
+    if len(sides) > 1:
+        raise SplitError(f"a split names {listed(sides)}; name the rows that it tests once, and leave out the others.")
     side = np.asarray(pair[sides[0]])
     if side.ndim != 1 or (side.size and side.dtype.kind not in "biu"):
         raise ValueError("no positions")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from evenfold.manifests.balance import MISSING, apart
 from evenfold.manifests.fields import Strict
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
@@ -159,8 +160,11 @@ def _classes(manifest: Manifest, data: Any) -> Classes | None:
     if target is None or is_numeric_target(joined.column(target)):
         return None
     codes, levels = joined.encoded(target)
-    codes = np.where(joined.lookup.row >= 0, codes[joined.lookup.row] + 1, 0)
-    return pd.Categorical.from_codes(codes, pd.Index(["not in the data", *map(str, levels)]))
+    codes = np.where(joined.lookup.row >= 0, codes[joined.lookup.row] + 2, 0)
+    names = [*map(str, levels)]
+    return pd.Categorical.from_codes(
+        codes, pd.Index([*(apart(each, names) for each in ("not in the data", MISSING)), *names])
+    )
 
 
 def _now_trained(a: Manifest, b: Manifest, both: Ranks, there: Ranks) -> float:

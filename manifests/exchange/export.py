@@ -67,7 +67,7 @@ def kept_keys(manifest: Manifest) -> pa.Table:
 def sides(manifest: Manifest, data: Any) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
     """Yield the ranks that each split trains on, tests, and sets apart by a share to calibrate, as ``data`` say."""
     apart = data is not None and manifest.spec.calibration is not None
-    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
+    cv = manifest.as_cv(read_table(data, types=manifest.key_types), calibration=True) if apart else None
     for i, (train, test) in enumerate(map(manifest.in_use.pair, range(manifest.n_splits))):
         left, held_out = (train, train[:0]) if cv is None else cv.parted(i, train)
         yield left, test, held_out
@@ -276,7 +276,7 @@ def _for_csv(manifest: Manifest, data: Any, **_: Any) -> tuple[Content, str]:
 
 
 def _for_torch(manifest: Manifest, data: Any, **_: Any) -> tuple[str, str]:
-    position = manifest.positions(read_table(data, types=manifest.spec.types))
+    position = manifest.positions(read_table(data, types=manifest.key_types))
     splits, n = _lists(manifest, data, lambda ranks: np.sort(position[ranks])), manifest.in_use.locked.size
     lock = f", and the lock of {amount(n, 'row')}, which {verb(n, 'is', 'are')} on no side" if n else ""
     lost = f"Lost: keys, strategy and seed{lock}; the positions hold for this order of rows alone."

@@ -16,7 +16,14 @@ from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Labels, Ranks,
 from evenfold.manifests.store.stored import STAGED, aside, in_memory, manifest_of, settle
 from evenfold.manifests.tables.canonical import listed, require_columns
 from evenfold.manifests.tables.keys import WhichRows
-from evenfold.manifests.tables.read import bytes_of_memory, fits_in_memory, read_table, source_of, write_whole
+from evenfold.manifests.tables.read import (
+    bytes_of_memory,
+    fits_in_memory,
+    not_written,
+    read_table,
+    source_of,
+    write_whole,
+)
 from evenfold.manifests.tables.source import BATCH_ROWS, Source
 from evenfold.splitters import SplitError
 from evenfold.splitters.numbers import stable_order
@@ -99,7 +106,10 @@ def partition(
     codes = np.where(lookup.rank >= 0, labels.column(repeat)[lookup.rank], EXCLUDED)
     counts = dict(zip(*(each.tolist() for each in np.unique(codes, return_counts=True)), strict=True))
     with aside(Path(to).parent, STAGED, Path(to)) as folder:
-        _write_parted(source, lookup.rank, codes, folder)
+        try:
+            _write_parted(source, lookup.rank, codes, folder)
+        except pa.ArrowException as error:  # of a type that Parquet has not
+            raise not_written(to, error) from None
         settle(folder, Path(to))
     return Partitions(Path(to), labels.tested, dict(labels.parts), counts, source.names)
 
@@ -153,7 +163,7 @@ def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) 
     """
     require_role(role)
     manifest = manifest_of(manifest)
-    return manifest.train_test(read_table(data, types=manifest.spec.types), fold, repeat)[role == "test"]
+    return manifest.train_test(read_table(data, types=manifest.key_types), fold, repeat)[role == "test"]
 
 
 def write_join(

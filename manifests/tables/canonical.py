@@ -139,7 +139,8 @@ def _cast(column: pa.ChunkedArray, kind: str, wanted: str) -> pa.ChunkedArray:
         except pa.ArrowInvalid:
             column = column.cast(pa.timestamp("us"))  # without zones
     # Nanoseconds are cut to microseconds on purpose; two keys that become equal are found by the unique check.
-    local = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False)
+    cut = pa.types.is_timestamp(column.type) and column.type.unit == "ns"  # of coarser ones an overflow is an error
+    local = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=not cut)
     moments = local.cast(ARROW_TYPES["timestamp"])
     if wanted == "timestamp":
         return moments

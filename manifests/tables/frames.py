@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -13,7 +17,7 @@ from evenfold.splitters import SplitError
 from narwhals.exceptions import NarwhalsError
 
 from .canonical import INDEX, listed, require_columns
-from .source import Source, slices
+from .source import ParquetFiles, Source, slices
 
 # What a column of a frame may hold and Arrow has no one type for, and what to say of it where it was named.
 ODD = {
@@ -68,12 +72,14 @@ class Frame(Source):
 
 
 def _in_arrow(columns: nw.DataFrame[Any]) -> pa.Table:
-    """Return columns of a frame; ArrowTypeError where one mixes times with and without a zone, which Arrow takes."""
+    """Return columns of a frame; ArrowTypeError where one mixes times with days, or zones with none, as Arrow does."""
     table = columns.to_arrow()
     for column, values in zip(columns.iter_columns(), table.columns, strict=True):
-        times = column.drop_nulls() if column.dtype == nw.Object and pa.types.is_timestamp(values.type) else ()
-        if len({time.tzinfo is None for time in times}) > 1:
+        times = column.drop_nulls() if column.dtype == nw.Object and pa.types.is_temporal(values.type) else ()
+        if len({getattr(time, "tzinfo", None) is None for time in times}) > 1:
             raise pa.ArrowTypeError("times with and without a zone")
+        if pa.types.is_date(values.type) and any(isinstance(time, datetime) for time in times):
+            raise pa.ArrowTypeError("days and times of day")
     return table
 
 
@@ -111,6 +117,22 @@ def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
     return plain
 
 
+# Of what a plan names so two reads may have two orders, and a row's place in one is another row's in the next.
+ORDERLESS = re.compile("AGGREGATE|GROUP_BY|JOIN|DISTINCT|UNIQUE|UNION|SAMPLE|PIVOT")
+
+
+def _written_once(plan: str, write: Callable[[str], object], source: Source) -> Source:
+    """Return a stream as it is, or, where two reads may have two orders, as the file of one, gone with the source."""
+    if not ORDERLESS.search(plan.upper()):
+        return source
+    folder = tempfile.TemporaryDirectory(prefix="evenfold-")
+    place = str(Path(folder.name) / "rows.parquet")
+    write(place)
+    source.kept = folder, ParquetFiles(place, [place])
+    source._batches, source._count = source.kept[1].batches, lambda: source.kept[1].n_rows
+    return source
+
+
 def of_relation(relation: Any) -> Source:
     """Return a DuckDB relation as a table that is read in batches."""
 
@@ -118,10 +140,11 @@ def of_relation(relation: Any) -> Source:
         chosen = relation.project(", ".join(quoted(name) for name in columns))
         return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
 
-    return Source(
+    source = Source(
         relation, lambda: relation.limit(0).to_arrow_table().schema, read,
         lambda: int(relation.aggregate("count(*)").fetchall()[0][0]),
     )  # fmt: skip
+    return _written_once(relation.explain(), relation.write_parquet, source)
 
 
 def _of_polars(frame: Any) -> Source:
@@ -129,7 +152,8 @@ def _of_polars(frame: Any) -> Source:
         parts = frame.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
         return (part.to_arrow() for part in parts)
 
-    return Source(frame, lambda: frame.limit(0).collect().to_arrow().schema, read)
+    source = Source(frame, lambda: frame.limit(0).collect().to_arrow().schema, read)
+    return _written_once(frame.explain(), frame.sink_parquet, source)
 
 
 def _of_dask(frame: Any) -> Source:

@@ -173,7 +173,7 @@ class _Record:
                 for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
                     series.setdefault(f"fold/{metric}", {})[number] = value
         metrics = estimate_metrics(of.estimates) | level_metrics(of.levels) | confusion_metrics(of.confusion)
-        stratified, ordered = self.work.manifest.splitter.needs.y != "ignored", self.work.in_time_order
+        stratified, ordered = self.work.manifest.splitter.needs.y != "ignored", self.work.in_stretches
         about_run: dict[str, object] = {
             "split_run_id": self.split_run, "record": "evaluation", "run_label": self.label,
             "stratified": "true" if stratified else "", "ordered": "true" if ordered else "",

@@ -46,9 +46,8 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
             spec = f"{place['name']}@{place['version']}"
             # Evaluations on it name the run that records it too.
             wanted = f"tags.`evenfold.spec` = '{spec}' AND tags.`evenfold.split_run_id` != ''"
-            runs = mlflow.search_runs(
-                filter_string=wanted, max_results=1, output_format="list", search_all_experiments=True
-            )
+            how: dict[str, Any] = {"max_results": 1, "output_format": "list", "search_all_experiments": True}
+            runs = mlflow.search_runs(filter_string=wanted, **how)
             if not runs:
                 store = mlflow.get_tracking_uri()
                 raise SplitError(f"the MLflow store {store} records no split {spec}; set the tracking URI.")

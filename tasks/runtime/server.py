@@ -93,9 +93,7 @@ def keep_server(home: Home) -> Server:
         if server := kept_server(home):
             return server
         stop_server(home)  # of another Prefect, or deaf: two would share a database
-        server, _ = _started(home, keep=True)
-        keep_file(home.path / "server.json", json.dumps(asdict(server)).encode())
-        return server
+        return _started(home, keep=True)[0]
 
 
 def stop_server(home: Home) -> bool:
@@ -194,6 +192,8 @@ def _started(home: Home, keep: bool = False) -> tuple[Server, subprocess.Popen[b
             pass_fds=[place.fileno()],
         )  # fmt: skip
     server = Server(port, process.pid, mark_of(process.pid), prefect.__version__)
+    if keep:  # before it answers: who is stopped while waiting for that leaves one that is found, and can be ended
+        keep_file(home.path / "server.json", json.dumps(asdict(server)).encode())
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
         if _answers(server, 5.0):

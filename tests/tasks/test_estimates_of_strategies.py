@@ -68,6 +68,8 @@ def test_the_value_lies_in_its_interval(
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
     made = estimates(splitter, *asked)
     assert {estimate.metric for estimate in made} == set(asked[2])
+    if "past_before_future" in splitter.promises or splitter.promises >= {"purged", "exhaustive"}:
+        assert any("stretches" in f"{estimate.notes} {estimate.interval}" for estimate in made), "rows depend on others"
     for estimate in made:
         if estimate.interval is None:
             assert estimate.notes, estimate

@@ -80,6 +80,8 @@ def test_the_rarest_of_many_values_share_a_column() -> None:
     made = fitted(seen, rows, seed=0, name="fold 0")
     assert made.named_steps["encode"].transform(seen.X)["ordinalencoder__tail"].nunique() == 62
     assert made.named_steps["model"].is_categorical_.tolist() == [True, False]
+    declared = problem(ModelSpec(params={"max_iter": 2, "max_bins": 63}), table.astype({"tail": "category"}))
+    assert fitted(declared, rows, seed=0, name="fold 0").named_steps["encode"].transform(declared.X).shape == (n, 2)
 
 
 def test_a_table_of_numbers_keeps_its_model_and_its_key() -> None:

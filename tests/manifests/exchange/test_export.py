@@ -126,6 +126,7 @@ def test_nnunet_cases_in_no_validation_or_in_no_split_keep_their_place(tmp_path:
     [
         ("{", r"holds no splits .JSONDecodeError"),
         ('[{"train": ["case_000"]}]', r"the splits are no list of"),
+        ('[{"train": [0], "val": [1], "test": [2]}]', "a split names val and test; name the rows that it tests once"),
         ('[{"train": ["case_000", "case_999"], "val": ["case_001", "x"]}]', r"\(case_999 and x\) are not in the data"),
         ('[{"train": [], "val": ["case_000"]}]', "nothing to train on"),
     ],

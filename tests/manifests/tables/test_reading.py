@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import decide, read_table, source_of
@@ -96,6 +97,20 @@ def test_a_lazy_frame_and_a_relation_are_read_wherever_a_table_is() -> None:
         assert source_of(lazy).names == ["key", "x"]
         assert decide(spec, lazy).split_id == manifest.split_id
         assert manifest.fold_of(lazy).tolist() == manifest.fold_of(frame).tolist()
+    many = pl.DataFrame({"key": [*range(200_003)] * 2, "x": 1})
+    for grouped in (many.lazy().group_by("key").agg(pl.col("x").sum() + pl.col("key").max()),
+                    duckdb.from_arrow(many.to_arrow()).aggregate("key, sum(x) + key as x", "key")):  # fmt: skip
+        source = source_of(grouped)  # whose rows have an order of their own in each read
+        assert pc.subtract(source.table(["x"])["x"], source.table(["key"])["key"]).unique().to_pylist() == [2]
+
+
+def test_a_key_is_of_the_manifests_type_wherever_its_rows_are_looked_up(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"id": [f"{i:02d}" for i in range(30)], "day": [datetime.date(2024, 1, 1)] * 30})
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id"}}, rows)
+    assert manifest.fold_of(written(tmp_path, "rows.csv", rows.to_csv(index=False))).tolist() == manifest.codes.tolist()
+    rows["day"] = rows["day"].astype(object).where(rows.index > 0, datetime.datetime(2024, 1, 1, 5, 30))
+    with pytest.raises(SplitError, match="column 'day' holds values that Arrow has no one type for"):
+        read_table(rows.iloc[::-1], ["day"])
 
 
 WORDS = ["NA", "null", "nan", "N/A", "NULL", "None"]
