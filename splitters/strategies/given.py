@@ -176,7 +176,8 @@ class FromSklearn(PairSplitter):
         """Return the splitter itself, seeded; raises SplitError where it does not import or is none."""
         if isinstance(self.splitter, str):
             check_params(self.splitter, self.params or {})
-        wrapped = resolve(self.splitter, SPLITTER) if isinstance(self.splitter, str) else self.splitter
+        # A copy, for a generator of random numbers that it holds goes on with each use.
+        wrapped = resolve(self.splitter, SPLITTER) if isinstance(self.splitter, str) else copy.deepcopy(self.splitter)
         if isinstance(wrapped, type):
             try:
                 wrapped = wrapped(**(self.params or {}))

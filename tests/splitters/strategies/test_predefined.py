@@ -19,7 +19,7 @@ from evenfold.splitters import (
     SplitError,
 )
 from evenfold.splitters.base import strategy_of
-from sklearn.model_selection import PredefinedSplit, check_cv
+from sklearn.model_selection import PredefinedSplit, RepeatedKFold, check_cv
 
 FOLDS = np.array([0, 1, -1, 2, 1, 0, -1, 2])
 
@@ -93,6 +93,9 @@ def test_what_a_wrapped_splitter_refuses_is_refused_before_the_first_pair(monkey
     wrapped = FromSklearn("sklearn.model_selection:StratifiedKFold", {"n_splits": 5})
     with pytest.raises(SplitError, match=r"cannot split these rows \(.*n_splits=5.*\); change its params\."):
         wrapped.split(np.zeros(8), [0, 1] * 4)
+    held = FromSklearn(RepeatedKFold(n_splits=3, random_state=np.random.RandomState(0)))
+    first, again = ([test.tolist() for _, test in held.split(np.zeros((9, 1)))] for _ in range(2))
+    assert first == again, "a generator of random numbers that it holds goes on nowhere"
     needs = [FromSklearn(f"sklearn.model_selection:{name}KFold").needs.groups for name in ("", "Group")]
     assert needs == [False, "optional"]
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
