@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
 from narwhals.exceptions import NarwhalsError
 
@@ -117,17 +118,19 @@ def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
     return plain
 
 
-# Of what a plan names so two reads may have two orders, and a row's place in one is another row's in the next.
-ORDERLESS = re.compile("AGGREGATE|GROUP_BY|JOIN|DISTINCT|UNIQUE|UNION|SAMPLE|PIVOT")
+# Two reads of what a plan makes so may have two orders, and a row's place in one is another row's in the next.
+ORDERLESS = re.compile(r"\b(\w*_)?(AGGREGATES?|GROUP[ _]BY|JOIN|DISTINCT|UNIQUE|UNION|SAMPLE|PIVOT)\b")
 
 
-def _written_once(plan: str, write: Callable[[str], object], source: Source) -> Source:
-    """Return a stream as it is, or, where two reads may have two orders, as the file of one, gone with the source."""
+def _read_once(plan: str, source: Source) -> Source:
+    """Return a stream as it is, or, where two reads may have two orders, as a file of one, gone with the source."""
     if not ORDERLESS.search(plan.upper()):
         return source
     folder = tempfile.TemporaryDirectory(prefix="evenfold-")
     place = str(Path(folder.name) / "rows.parquet")
-    write(place)
+    with pq.ParquetWriter(place, source.schema) as file:  # by Arrow, which keeps every type as it is
+        for block in source.batches(source.names):
+            file.write_table(block.cast(source.schema))
     source.kept = folder, ParquetFiles(place, [place])
     source._batches, source._count = source.kept[1].batches, lambda: source.kept[1].n_rows
     return source
@@ -144,7 +147,7 @@ def of_relation(relation: Any) -> Source:
         relation, lambda: relation.limit(0).to_arrow_table().schema, read,
         lambda: int(relation.aggregate("count(*)").fetchall()[0][0]),
     )  # fmt: skip
-    return _written_once(relation.explain(), relation.write_parquet, source)
+    return _read_once(relation.explain(), source)
 
 
 def _of_polars(frame: Any) -> Source:
@@ -153,7 +156,7 @@ def _of_polars(frame: Any) -> Source:
         return (part.to_arrow() for part in parts)
 
     source = Source(frame, lambda: frame.limit(0).collect().to_arrow().schema, read)
-    return _written_once(frame.explain(), frame.sink_parquet, source)
+    return _read_once(frame.explain(), source)
 
 
 def _of_dask(frame: Any) -> Source:

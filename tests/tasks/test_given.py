@@ -44,11 +44,10 @@ def test_an_empty_path_is_not_the_working_folder(folds: SplitRef) -> None:
 
 def test_the_same_folds_for_another_target_are_another_split(home: Home) -> None:
     rows, spec = small(60), {"name": "two", "strategy": "KFold", "params": {"n_splits": 3}}
-    targets = "ab"
-    both = [decide(spec | {"columns": {"key": "id", "target": target}}, rows) for target in targets]
+    both = [decide(spec | {"columns": {"key": "id", "target": target}}, rows) for target in "ab"]
     assert both[0].split_id == both[1].split_id
     splits = [load_split.fn(manifest, data=rows).manifest() for manifest in both]
-    assert [manifest.spec.columns.target for manifest in splits] == [*targets]
+    assert [manifest.spec.columns.target for manifest in splits] == ["a", "b"]
     for manifest in splits:
         Snapshot.of(manifest, rows).keep(home.snapshots)
     kept = [Snapshot.newest(manifest, home.splits / "two", home.snapshots) for manifest in splits]
