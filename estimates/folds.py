@@ -218,7 +218,7 @@ def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
 
 def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     """Return one sentence where balancing or a transform of the target shifts mean predictions by 3 standard errors."""
-    model, mass = problem.model, predictions.get("weight", pd.Series(1.0, predictions.index)).to_numpy()
+    model, mass = problem.model, problem.mass(predictions["row"].to_numpy())
     n = predictions["row"].nunique() * mass.mean() ** 2 / np.mean(mass**2)  # rows of one weight that say as much
     mean_of = partial(np.average, axis=0, weights=mass)
     if model.balance is not None and problem.classes:

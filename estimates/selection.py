@@ -225,10 +225,9 @@ def choose(
         note = f"The score is not corrected for having been chosen: {error!s}"
         worth = BestOfMany(0, value, value, Interval(value, value, level, "none"), notes=(note,))
     if ordered or worth.interval.method == "none":  # so few stretches of time can hardly be drawn: theirs, moved along
-        by_auto = interval_for(_with_sizes(evidences[chosen]), "auto", level)
-        own = Interval(value, value, level, "none") if isinstance(by_auto, Declined) else by_auto
-        if isinstance(by_auto, Declined):
-            worth = replace(worth, notes=(*worth.notes, by_auto.note))
+        own = interval_for(_with_sizes(evidences[chosen]), "auto", level)
+        if isinstance(own, Declined):
+            worth, own = replace(worth, notes=(*worth.notes, own.note)), Interval(value, value, level, "none")
         moved, within = worth.value - value, evidences[chosen].metric
         own = replace(own, low=own.low + moved, high=own.high + moved).holding(worth.value)
         worth = replace(worth, interval=own.within(within.low, within.high))

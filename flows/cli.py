@@ -101,10 +101,11 @@ def main() -> None:
             more = "" if words.endswith("?") or not words else f"; {path} --help shows what it takes."
             code, message = 2, f"{words[:1].lower()}{words[1:]}{more}"
         else:
-            if not isinstance(error, EvenfoldError) and not unreachable(error):
-                traceback.print_exc()
-                sys.exit(UNFORESEEN)
-            error = error if isinstance(error, EvenfoldError) else outage_of(error)
+            if not isinstance(error, EvenfoldError):
+                if not unreachable(error):
+                    traceback.print_exc()
+                    sys.exit(UNFORESEEN)
+                error = outage_of(error)
             bad, failed = isinstance(error, (SplitError, ModelError)), isinstance(error, EvaluationError)
             code, message = 2 if bad else 3 if failed else GATE_FAILED, str(error)
         if message:

@@ -131,6 +131,8 @@ def require_used(request: Request) -> None:
     of_folds = fields_in(groups.RecordFields)
     of_one = [*fields_in(groups.LookFields), *(name for name in of_folds if name != "run_label")]
     of_split = [*(["spec"] if request.spec else []), *fields_in(groups.SpecFields)]
+    of_asking = [name for name in fields_in(groups.DecideFields) if name in ("ask_above", "answer_within")]
+    asks = fields.get("on_unclear") == "ask" and fields.get("gates") is not False
     unused = {
         "a retraining (retrain=True)": alone if grows else [],
         "an evaluation (retrain=False)": fields_in(groups.DecideFields) if grows is False else [],
@@ -139,11 +141,7 @@ def require_used(request: Request) -> None:
         "a split that is there (manifest)": of_split if manifest else [],
         "a look at the holdout (on='holdout')": of_folds if looks else [],
         "the folds (on='folds')": ["reason"] if reason and not looks else [],
-        "a retraining that asks nobody (on_unclear='ask' does, with gates)": [
-            name for name in fields_in(groups.DecideFields) if name in ("ask_above", "answer_within")
-        ]
-        if fields.get("on_unclear") != "ask" or fields.get("gates") is False
-        else [],
+        "a retraining that asks nobody (on_unclear='ask' does, with gates)": [] if asks else of_asking,
     }
     for what, names in unused.items():
         if names:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral
 from operator import is_
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from .errors import SplitError, reason_of
 
 IntArray = NDArray[np.int64]
+_pools = lru_cache(maxsize=1)(lambda _n_modules: ThreadpoolController())
+
+
+def thread_pools() -> ThreadpoolController:
+    """Return what limits the threads of the libraries loaded by now: sums in parallel differ in their last bits.
+
+    The libraries are looked for once, until more modules are loaded: it takes milliseconds, and draws are many.
+    """
+    return _pools(len(sys.modules))
 
 
 def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:

@@ -65,9 +65,9 @@ def deploy(
 
     if is_address(data):
         require_no_password(data)  # Prefect keeps what it calls a flow with
-    for name_along in TAKEN_ALONG:
-        if redacted(along := os.environ.get(name_along, "")) != along:
-            raise SplitError(f"{name_along} holds a password, which Prefect would keep; give it to the pool or worker.")
+    for variable in TAKEN_ALONG:
+        if redacted(value := os.environ.get(variable, "")) != value:
+            raise SplitError(f"{variable} holds a password, which Prefect would keep; give it to the pool or worker.")
     options = {"data": data, "spec": spec, "model": model, "registered_name": registered_name}
     published, earlier = getattr(flows, flow), None
     request = published.request_type.read({name: value for name, value in options.items() if value is not None})

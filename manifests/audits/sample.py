@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, wraps
 from hashlib import sha256
 from typing import Any
 
@@ -18,9 +17,8 @@ from evenfold.manifests.membership import NEVER_TESTED
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, listed, require_columns
 from evenfold.splitters import SplitError, Stream
-from evenfold.splitters.numbers import AUDITING, by_appearance
+from evenfold.splitters.numbers import AUDITING, by_appearance, thread_pools
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from .columns import Array, Codes, Column, alone, column_of, correlation, target_of
 from .findings import DropFeatures, KeepTogether, Remedy, SplitByTime, needed
@@ -204,14 +202,8 @@ def in_one_thread() -> AbstractContextManager[Any]:
     """Return a context in which small models learn in one thread: sums in parallel differ in their last bits."""
     import sklearn.ensemble  # noqa: F401, what starts threads must be loaded by then
 
-    limited: AbstractContextManager[Any] = thread_pools(len(sys.modules)).limit(limits=1)
+    limited: AbstractContextManager[Any] = thread_pools().limit(limits=1)
     return limited
-
-
-@lru_cache(maxsize=1)
-def thread_pools(_n_modules: int) -> ThreadpoolController:
-    """Return what limits the threads of the libraries that are loaded by now; finding them takes milliseconds."""
-    return ThreadpoolController()
 
 
 def _once(learn: Callable[..., Array]) -> Callable[..., Array]:

@@ -131,9 +131,12 @@ def _read_once(plan: str, source: Source) -> Source:
     with pq.ParquetWriter(place, source.schema) as file:  # by Arrow, which keeps every type as it is
         for block in source.batches(source.names):
             file.write_table(block.cast(source.schema))
-    source.kept = folder, ParquetFiles(place, [place])
-    source._batches, source._count = source.kept[1].batches, lambda: source.kept[1].n_rows
-    return source
+    files = ParquetFiles(place, [place])
+
+    def read(columns: list[str], rows: int, _folder: object = folder) -> Iterable[pa.Table]:  # which goes with this
+        return files.batches(columns, rows)
+
+    return Source(source.native, lambda: source.schema, read, lambda: files.n_rows)
 
 
 def of_relation(relation: Any) -> Source:

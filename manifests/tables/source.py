@@ -40,7 +40,6 @@ class Source:
     def __init__(
         self, native: Any, types: Callable[[], pa.Schema], read: Read, count: Callable[[], int | None] = lambda: None
     ) -> None:
-        self.kept: Any = None  # what goes when it does
         self.native, self._types, self._batches, self._count = native, types, read, count
 
     @cached_property

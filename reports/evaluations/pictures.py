@@ -220,9 +220,8 @@ class Reliability:
     def interval(self, level: float = 0.95) -> Floats:
         """Return the ends, low and high, of Wilson's interval of each bin's share, for rows that are independent."""
         quantile = float(stats.norm.ppf(0.5 + level / 2))
-        return np.array(
-            [wilson(*each, quantile) for each in zip(self.observed, self.rows / self.repeats, strict=True)]
-        ).T
+        bins = zip(self.observed, self.rows / self.repeats, strict=True)
+        return np.array([wilson(*each, quantile) for each in bins]).T
 
 
 def calibration_section(

@@ -145,8 +145,7 @@ def record_tuning(
     identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     key, code = coded(run_key(kind="tune", split_id=split.split_id, **identity), model.code)
     as_chosen = {f"chosen.{name}": str(value)[:5900] for name, value in chosen.params.items()}
-    held = run.data.params if (run := tracker.find(key)) else {}
-    if any(held.get(name, value) != value for name, value in as_chosen.items()):
+    if (run := tracker.find(key)) and any(run.data.params.get(name, of) != of for name, of in as_chosen.items()):
         key = run_key(kind="chosen", of=key, chosen=chosen.params)  # by newer packages: that record stays as it is
     metrics = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
     metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}

@@ -18,9 +18,9 @@ from functools import cache
 from multiprocessing.util import Finalize
 from typing import Any, TypeVar
 
-from evenfold.manifests.audits.sample import thread_pools
 from evenfold.splitters.errors import EvaluationError, EvenfoldError, SplitError
 from evenfold.splitters.naming import READ
+from evenfold.splitters.numbers import thread_pools
 from evenfold.splitters.untrusted import import_beforehand
 from joblib.externals import loky
 
@@ -153,7 +153,7 @@ def limited(cells: int) -> Iterator[None]:
     # With fewer cells each, threads wait for one another longer than they work.
     threads = max(1, min(share, cells // 100_000))
     limits = {"openmp": threads, "blas": 1}
-    with thread_pools(len(sys.modules)).limit(limits=limits), _joblib_limited(share), unlogged():
+    with thread_pools().limit(limits=limits), _joblib_limited(share), unlogged():
         yield
 
 

@@ -280,11 +280,8 @@ def _changes(model: RegisteredModel, versions: Mapping[str, ModelVersion]) -> It
         if tag.startswith(ROLLBACK):
             with suppress(ValueError):  # somebody wrote there
                 done = RolledBack.model_validate_json(text)
-                yield Handover(
-                    datetime.fromisoformat(done.at).astimezone(UTC),
-                    done.champion,
-                    f"{done.by} put it back: {done.reason}",
-                )
+                at, why = datetime.fromisoformat(done.at).astimezone(UTC), f"{done.by} put it back: {done.reason}"
+                yield Handover(at, done.champion, why)
 
 
 def decision_of(tracker: Tracker, version: ModelVersion) -> Decision:
